@@ -1,12 +1,13 @@
-//! Puts core.wasm, capsule.wasm, rpc.wasm and admission.wasm where `include_bytes!` finds them.
+//! Puts core.wasm, core-closed.wasm, capsule.wasm, rpc.wasm and admission.wasm where `include_bytes!` finds them.
 
 use std::env;
 use std::fs;
 use std::path::PathBuf;
 
 /// The modules, and what names another file to embed for one that was built elsewhere.
-const MODULES: [(&str, &str); 4] = [
+const MODULES: [(&str, &str); 5] = [
     ("core.wasm", "SELFSAME_CORE_WASM"),
+    ("core-closed.wasm", "SELFSAME_CLOSED_CORE_WASM"),
     ("capsule.wasm", "SELFSAME_CAPSULE_WASM"),
     ("rpc.wasm", "SELFSAME_RPC_WASM"),
     ("admission.wasm", "SELFSAME_ADMISSION_WASM"),

@@ -8,6 +8,7 @@ use selfsame_codec::{Admission, Config, Input, Role};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, oneshot};
 
+use crate::certificate::{Certificate, Certified, parts};
 use crate::core::CoreModule;
 use crate::driver::{self, Parts};
 use crate::error::Error;
@@ -16,7 +17,7 @@ use crate::grants::Grants;
 use crate::handle::{Control, Effect, Handle, Item, Waiter};
 use crate::id::Owner;
 use crate::id::{OwnerKey, PeerId};
-use crate::keys::{Grant, Seed, check_network};
+use crate::keys::{Grant, Seed, check_network, module_of};
 use crate::node::{Inner, Node};
 use crate::observe::{Observer, Unobserved, Watcher};
 use crate::options::FetchOptions;
@@ -53,6 +54,7 @@ pub struct Builder {
     keep_trying: bool,
     take_over: bool,
     domain: String,
+    certificate: Option<Certificate>,
     core: Option<CoreModule>,
     watcher: Watcher,
 }
@@ -65,7 +67,7 @@ enum Place {
 }
 
 impl Node {
-    /// Settings of a node in a network.
+    /// Settings of a node in a network, a closed one named `name@key` with the key of its authority.
     pub fn builder(network: &str) -> Builder {
         Builder::new(network)
     }
@@ -88,6 +90,7 @@ impl Builder {
             keep_trying: false,
             take_over: false,
             domain: String::new(),
+            certificate: None,
             core: None,
             watcher: Watcher::default(),
         }
@@ -194,6 +197,13 @@ impl Builder {
         self
     }
 
+    /// Shows this certificate, by which the authority of a closed network admits the node; [`Node::renew_certificate`] takes the next
+    /// one.
+    pub fn certificate(mut self, certificate: Certificate) -> Self {
+        self.certificate = Some(certificate);
+        self
+    }
+
     /// Runs this core instead of the embedded one.
     pub fn core(mut self, core: CoreModule) -> Self {
         self.core = Some(core);
@@ -216,14 +226,21 @@ impl Builder {
         let (seed, store) = self.open().await?;
         let module = match &self.core {
             Some(core) => core.clone(),
-            None => blocking(CoreModule::embedded).await?.map_err(Error::from)?,
+            None => {
+                let network = self.network.clone();
+                blocking(move || module_of(&network)).await??
+            }
         };
-        let (id, grants) = self.identify(&seed)?;
+        let certified = self.certified(&seed)?;
+        let (id, grants) = self.identify(&seed, certified.as_ref())?;
         let mut listeners = Vec::new();
         for url in &self.listen {
             listeners.push(Listener::bind(url).await?);
         }
-        let config = self.config(&seed, &listeners);
+        let config = self.config(&seed, &listeners)?;
+        if let Some(certified) = certified {
+            certified.check_fits(config.role, &config.addresses)?;
+        }
         if config.role == Role::Leaf && config.bootstraps.is_empty() {
             return Err(Error::Input(
                 "a node without an address is a leaf and joins through others: give a bootstrap (--join), or the address at which \
@@ -279,6 +296,14 @@ impl Builder {
     /// Names every mistake in the settings before anything is started.
     fn check(&self) -> Result<(), Error> {
         check_network(&self.network)?;
+        let is_closed = parts(&self.network)?.1.is_some();
+        if is_closed != self.certificate.is_some() {
+            return Err(Error::Input(if is_closed {
+                "the network is closed: give the certificate with which its authority admits this node (--certificate)".into()
+            } else {
+                "the network is open and takes no certificate: name a closed one as NAME@KEY, with its authority's key".into()
+            }));
+        }
         if matches!(self.storage, Place::Unset) {
             return Err(Error::Input(
                 "say where the node keeps its state: a folder, or memory in so many words".into(),
@@ -326,9 +351,20 @@ impl Builder {
         .await?
     }
 
+    /// What the certificate says, if there is one.
+    fn certified(&self, seed: &Seed) -> Result<Option<Certified>, Error> {
+        let certificate = self.certificate.as_ref();
+        certificate
+            .map(|certificate| certificate.verify(&self.network, &seed.node_key(&self.network)?))
+            .transpose()
+    }
+
     /// The node's id, and its grants by name; a grant that is not for this node is a mistake.
-    fn identify(&self, seed: &Seed) -> Result<(PeerId, Grants), Error> {
-        let id = seed.peer_id(&self.network)?;
+    fn identify(&self, seed: &Seed, certified: Option<&Certified>) -> Result<(PeerId, Grants), Error> {
+        let id = match certified {
+            Some(certified) => certified.peer,
+            None => seed.peer_id(&self.network)?,
+        };
         let grants = Grants::new(id, &self.network);
         for grant in &self.grants {
             grants.add(grant.clone())?;
@@ -336,7 +372,7 @@ impl Builder {
         Ok((id, grants))
     }
 
-    fn config(&self, seed: &Seed, listeners: &[Listener]) -> Config {
+    fn config(&self, seed: &Seed, listeners: &[Listener]) -> Result<Config, Error> {
         let mut addresses = self.addresses.clone();
         if addresses.is_empty() {
             let own = self
@@ -350,12 +386,13 @@ impl Builder {
         if addresses.is_empty() && !listeners.is_empty() {
             tracing::warn!("no address says where others can dial this node, so it is a leaf: set one");
         }
-        Config {
+        let (network, authority) = parts(&self.network)?;
+        Ok(Config {
             seed: *seed.bytes(),
             entropy: [0; 32],
             // A process starts seldom: it computes its public key.
             known_key: Vec::new(),
-            network: self.network.clone(),
+            network: network.into(),
             role: if addresses.is_empty() {
                 Role::Leaf
             } else {
@@ -368,11 +405,18 @@ impl Builder {
             trust_on_first_use: self.trust_on_first_use,
             idle_ms: u64::try_from(IDLE.as_millis()).unwrap_or(u64::MAX),
             domain: self.domain.clone(),
-            admission: Admission::Open,
-            authority: Vec::new(),
-            certificate: Vec::new(),
+            admission: if authority.is_some() {
+                Admission::Dns
+            } else {
+                Admission::Open
+            },
+            authority: authority.map_or_else(Vec::new, |key| key.0.into()),
+            certificate: self
+                .certificate
+                .as_ref()
+                .map_or_else(Vec::new, |certificate| certificate.as_bytes().into()),
             take_over: self.take_over,
-        }
+        })
     }
 }
 

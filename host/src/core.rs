@@ -27,15 +27,17 @@ compile_error!(
 /// The core that this crate ships.
 pub const CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core.wasm"));
 
+/// The core for closed networks that this crate ships.
+pub const CLOSED_CORE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/core-closed.wasm"));
+
+/// The module of admission to closed networks that this crate ships.
+const ADMISSION_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/admission.wasm"));
+
 /// The module of capsules that this crate ships.
 pub(crate) const CAPSULE_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/capsule.wasm"));
 
 /// The module of the RPC that this crate ships.
 pub const RPC_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/rpc.wasm"));
-
-/// The module of admission to closed networks that this crate ships.
-#[cfg(feature = "admission")]
-const ADMISSION_WASM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/admission.wasm"));
 
 /// A step takes microseconds to a few milliseconds; one that takes this long has run away.
 const STEP_LIMIT: Duration = Duration::from_secs(10);
@@ -128,6 +130,17 @@ impl CoreModule {
             .clone()
     }
 
+    /// The embedded core for closed networks, compiled on first use and shared by all their nodes of the process.
+    ///
+    /// # Errors
+    /// [`CoreError::NotACore`] when the build embedded something else.
+    pub fn closed() -> Result<Self, CoreError> {
+        static CLOSED: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
+        CLOSED
+            .get_or_init(|| Self::compile_kept(CLOSED_CORE_WASM, ABI_VERSION))
+            .clone()
+    }
+
     /// The embedded module of capsules, compiled on first use and shared by all replicas of the process.
     ///
     /// # Errors
@@ -153,7 +166,6 @@ impl CoreModule {
     ///
     /// # Errors
     /// [`CoreError::NotACore`] when the build embedded something else.
-    #[cfg(feature = "admission")]
     pub fn admission() -> Result<Self, CoreError> {
         static ADMISSION: OnceLock<Result<CoreModule, CoreError>> = OnceLock::new();
         ADMISSION

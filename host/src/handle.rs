@@ -112,6 +112,8 @@ pub(crate) enum Effect {
     Publishes(Vec<u8>, String),
     /// The node publishes it no longer.
     Withdraws(Vec<u8>, String),
+    /// The node shows this certificate from now on.
+    Certifies(Vec<u8>),
 }
 
 impl core::fmt::Display for Effect {
@@ -122,6 +124,7 @@ impl core::fmt::Display for Effect {
             Self::Leaves => f.write_str("leaving the ring"),
             Self::Publishes(_, name) => write!(f, "publishing {name}"),
             Self::Withdraws(_, name) => write!(f, "withdrawing {name}"),
+            Self::Certifies(_) => f.write_str("renewing the certificate"),
         }
     }
 }

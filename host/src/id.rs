@@ -48,6 +48,16 @@ hex_key! {
 }
 
 hex_key! {
+    /// Public key of whoever admits nodes to a closed network
+    AuthorityKey, "key of an authority"
+}
+
+hex_key! {
+    /// Public key of a node in one network, which the authority of a closed one certifies
+    NodeKey, "key of a node"
+}
+
+hex_key! {
     /// The name of a record of a capsule
     RecordName, "name of a record"
 }

@@ -15,7 +15,8 @@ use zeroize::Zeroize as _;
 
 use crate::core::CoreModule;
 use crate::error::Error;
-use crate::id::{OwnerKey, PeerId, decode_hex};
+use crate::id::{NodeKey, OwnerKey, PeerId, decode_hex};
+use crate::keys::parts;
 
 /// Longest name of a network.
 const MAX_NETWORK: usize = 63;
@@ -92,22 +93,38 @@ impl Seed {
         }
     }
 
-    /// The peer id that a node with this seed has in a network.
+    /// The peer id that a node with this seed has in an open network; in a closed one its certificate says that.
     ///
     /// # Errors
     /// [`Error::Input`] when the network's name is not usable.
     pub fn peer_id(&self, network: &str) -> Result<PeerId, Error> {
-        check_network(network)?;
-        let known_key: &[u8] = &[];
-        let answer = derive(1, |request| {
-            self.0.write(request);
-            network.write(request);
-            known_key.write(request);
-        })?;
+        let answer = self.identify(network)?;
         Reader::new(&answer)
             .array()
             .map(PeerId)
             .map_err(|_| Error::version_skew())
+    }
+
+    /// The public key that a node with this seed has in a network, which the authority of a closed one certifies.
+    ///
+    /// # Errors
+    /// [`Error::Input`] when the network's name is not usable.
+    pub fn node_key(&self, network: &str) -> Result<NodeKey, Error> {
+        let answer = self.identify(network)?;
+        let mut reader = Reader::new(&answer);
+        let key = reader.array().and_then(|_: [u8; 32]| reader.array());
+        key.map(NodeKey).map_err(|_| Error::version_skew())
+    }
+
+    /// The id and the public key of a node, which the id of a member of a closed network does not follow from alone.
+    fn identify(&self, network: &str) -> Result<Vec<u8>, Error> {
+        check_network(network)?;
+        let known_key: &[u8] = &[];
+        derive(network, 1, |request| {
+            self.0.write(request);
+            network.write(request);
+            known_key.write(request);
+        })
     }
 
     /// The key of an owner with this seed in a network.
@@ -116,7 +133,7 @@ impl Seed {
     /// [`Error::Input`] when the network's name is not usable.
     pub fn owner_key(&self, network: &str) -> Result<OwnerKey, Error> {
         check_network(network)?;
-        let answer = derive(2, |request| {
+        let answer = derive(network, 2, |request| {
             self.0.write(request);
             network.write(request);
         })?;
@@ -155,7 +172,7 @@ impl Seed {
     ) -> Result<Grant, Error> {
         check_network(network)?;
         let revoked: Vec<u8> = revoked.iter().flat_map(|peer| peer.0).collect();
-        derive(3, |request| {
+        derive(network, 3, |request| {
             self.0.write(request);
             network.write(request);
             name.write(request);
@@ -226,7 +243,7 @@ impl Grant {
         self.0.as_slice().write(&mut request);
         network.write(&mut request);
         milliseconds(SystemTime::now()).write(&mut request);
-        let answer = answer_of(&CoreModule::embedded()?.instantiate()?.verify(&request)?)?;
+        let answer = answer_of(&module_of(network)?.instantiate()?.verify(&request)?)?;
         let mut reader = Reader::new(&answer);
         let mut read = || {
             Ok(Granted {
@@ -280,9 +297,10 @@ impl FromStr for Grant {
     }
 }
 
-/// Checks the name of a network, so that the mistake is named before anything starts.
+/// Checks the name of a network, and the key of a closed one's authority, so that the mistake is named before anything starts.
 pub(crate) fn check_network(network: &str) -> Result<(), Error> {
-    if (1..=MAX_NETWORK).contains(&network.chars().count()) {
+    let (name, _) = parts(network)?;
+    if (1..=MAX_NETWORK).contains(&name.chars().count()) {
         Ok(())
     } else {
         Err(Error::Input(format!(
@@ -305,16 +323,25 @@ pub(crate) fn milliseconds(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn derive(kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, Error> {
+/// The core that knows a network.
+pub(crate) fn module_of(network: &str) -> Result<CoreModule, Error> {
+    let module = match parts(network)? {
+        (_, Some(_)) => CoreModule::closed(),
+        (_, None) => CoreModule::embedded(),
+    };
+    module.map_err(Error::from)
+}
+
+fn derive(network: &str, kind: u8, write: impl FnOnce(&mut Vec<u8>)) -> Result<Vec<u8>, Error> {
     let mut request = vec![kind];
     write(&mut request);
-    let answer = CoreModule::embedded()?.instantiate()?.derive(&request);
+    let answer = module_of(network)?.instantiate()?.derive(&request);
     request.zeroize();
     answer_of(&answer?)
 }
 
 /// Splits an answer of `derive` or `verify` into its status and its body.
-fn answer_of(answer: &[u8]) -> Result<Vec<u8>, Error> {
+pub(crate) fn answer_of(answer: &[u8]) -> Result<Vec<u8>, Error> {
     let mut reader = Reader::new(answer);
     match reader.field::<u16>() {
         Ok(0) => Ok(reader.rest().to_vec()),

@@ -44,10 +44,13 @@ pub use capsule::CapsuleName;
 mod caller;
 pub use caller::{Assurance, Caller};
 
+mod certificate;
+pub use certificate::{Certificate, CertificateTerms, Certified, Revocations};
+
 mod connection;
 
 mod core;
-pub use crate::core::{CORE_WASM, Core, CoreError, CoreModule, Limits, RPC_WASM};
+pub use crate::core::{CLOSED_CORE_WASM, CORE_WASM, Core, CoreError, CoreModule, Limits, RPC_WASM};
 
 mod driver;
 
@@ -69,7 +72,7 @@ mod in_bytes;
 mod inbox;
 
 mod id;
-pub use id::{CapsuleKey, Owner, OwnerKey, ParseIdError, PeerId, RecordName};
+pub use id::{AuthorityKey, CapsuleKey, NodeKey, Owner, OwnerKey, ParseIdError, PeerId, RecordName};
 
 #[cfg(feature = "json")]
 pub mod json;

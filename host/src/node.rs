@@ -15,6 +15,7 @@ use tokio::time::timeout;
 use tower_service::Service;
 
 use crate::body::{Body, any_body};
+use crate::certificate::{Certificate, Revocations};
 use crate::error::{BoxError, Error};
 use crate::event::Event;
 use crate::grants::Grants;
@@ -320,6 +321,34 @@ impl Node {
             .command(Effect::None, |tag| Item::new(&Input::Status { tag }))
             .await?;
         Status::decode(&body).map_err(|_| Error::version_skew())
+    }
+
+    /// Shows another certificate from now on, for the same key and address, before the one in use expires.
+    ///
+    /// # Errors
+    /// [`Error::Core`] says why it cannot be used; the one in use stays.
+    pub async fn renew_certificate(&self, certificate: &Certificate) -> Result<(), Error> {
+        let bytes = certificate.as_bytes();
+        let effect = Effect::Certifies(bytes.to_vec());
+        let item = |tag| {
+            Item::new(&Input::Certify {
+                tag,
+                certificate: bytes,
+            })
+        };
+        self.inner.handle.command(effect, item).await?;
+        Ok(())
+    }
+
+    /// Takes a list of whom the authority of the closed network admits no more, keeps it, and passes it on to the others.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when it is not the authority's, or older than one that is known.
+    pub async fn revoke(&self, list: &Revocations) -> Result<(), Error> {
+        let list = list.as_bytes();
+        let item = |tag| Item::new(&Input::Revoke { tag, list });
+        self.inner.handle.command(Effect::None, item).await?;
+        Ok(())
     }
 
     /// Hands over what the node is responsible for, leaves the ring and ends the node, also for its other clones. Requests

@@ -103,6 +103,12 @@ impl BatchWriter {
         &self.bytes
     }
 
+    /// The batch, for whoever has to wipe it.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// Bytes written so far.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use selfsame_host::{OwnerKey, ParseIdError, PeerId};
+use selfsame_host::{NodeKey, OwnerKey, ParseIdError, PeerId};
 
 use super::log::Log;
 
@@ -77,6 +77,10 @@ pub(crate) enum Command {
         after_help = "Example:\n  selfsame grant --network twiitr --name check --to PEER-ID --expires 30d > check.grant"
     )]
     Grant(GrantCommand),
+
+    /// Admits nodes to a closed network, and shuts them out
+    #[command(subcommand)]
+    Authority(AuthorityCommand),
 
     /// Runs a node until it is interrupted
     #[command(after_help = "Examples:
@@ -166,6 +170,9 @@ pub(crate) enum IdCommand {
     /// Shows the peer id that the identity has in a network
     #[command(after_help = "Example:\n  selfsame id show --network twiitr --data ./data")]
     Show(IdArguments),
+    /// Shows the public key that the identity has in a closed network, for its authority to sign; makes the identity if there is none
+    #[command(after_help = "Example:\n  selfsame id key --network twiitr@KEY --data ./data")]
+    Key(IdArguments),
 }
 
 #[derive(Args, Debug)]
@@ -219,6 +226,60 @@ pub(crate) struct GrantCommand {
     pub(crate) key: PathBuf,
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthorityCommand {
+    /// Makes the secret of a new authority and prints the full name of its network; an old one is never replaced
+    #[command(after_help = "Example:\n  selfsame authority new --network twiitr --key ./authority.key")]
+    New(AuthorityArguments),
+    /// Shows the full name of the network, NAME@KEY, which is given as --network wherever a network is named
+    #[command(after_help = "Example:\n  selfsame authority show --network twiitr --key ./authority.key")]
+    Show(AuthorityArguments),
+    /// Signs a certificate, with which a node may be in the network
+    #[command(
+        after_help = "Example:\n  selfsame authority sign --network twiitr --node NODE-KEY --address node.example:443 > node.certificate"
+    )]
+    Sign(AuthoritySign),
+    /// Signs the list of all keys whose certificates count no more, in place of the one before
+    #[command(
+        after_help = "Example:\n  selfsame authority revoke --network twiitr --node NODE-KEY > revocations"
+    )]
+    Revoke(AuthorityRevoke),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AuthorityArguments {
+    /// File of the authority's secret
+    #[arg(long, value_name = "FILE", default_value = "authority.key")]
+    pub(crate) key: PathBuf,
+    /// Name of the network
+    #[arg(long, value_name = "NAME")]
+    pub(crate) network: String,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AuthoritySign {
+    #[command(flatten)]
+    pub(crate) authority: AuthorityArguments,
+    /// Key of the node, which `selfsame id key` shows
+    #[arg(long, value_name = "NODE-KEY")]
+    pub(crate) node: NodeKey,
+    /// Where others reach it, with the host that its URLs have; without one it may only be a leaf
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) address: Option<String>,
+    /// How long, at most 32d
+    #[arg(long, value_name = "TIME", default_value = "1d")]
+    pub(crate) expires: Span,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct AuthorityRevoke {
+    #[command(flatten)]
+    pub(crate) authority: AuthorityArguments,
+    /// Key of a node; may be given up to 256 times
+    #[arg(long, value_name = "NODE-KEY")]
+    pub(crate) node: Vec<NodeKey>,
+}
+
 /// What every command needs that takes part in a network
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Network {
@@ -240,6 +301,9 @@ pub(crate) struct Network {
     /// Means names without an owner, which anybody may serve
     #[arg(long)]
     pub(crate) unowned: bool,
+    /// File with the certificate by which the authority of a closed network admits this identity; such a network is named NAME@KEY
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
 }
 
 /// What a command needs that runs a node until it is interrupted
@@ -259,6 +323,10 @@ pub(crate) struct Member {
     /// File with a grant for a name that is served; may be given more than once
     #[arg(long, value_name = "FILE")]
     pub(crate) grant: Vec<PathBuf>,
+    /// File with the list of whom the authority of a closed network admits no more, which `selfsame authority revoke` makes; read again
+    /// with the grants and the certificate on SIGHUP
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) revocations: Option<PathBuf>,
     /// Ends when the standard input does, so that the node does not outlive the program that started it
     #[arg(long)]
     pub(crate) end_with_input: bool,

@@ -131,7 +131,7 @@ async fn join(servers: &Servers, deadline: Instant, output: Output) -> Result<Op
         }
         return Ok(None);
     };
-    let builder = super::node::builder(&network).in_memory();
+    let builder = super::node::builder(&network)?.in_memory();
     client::join(builder, &network, deadline, output).await.map(Some)
 }
 

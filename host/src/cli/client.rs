@@ -23,7 +23,7 @@ pub(crate) async fn find(command: FindCommand, output: Output) -> Result<(), Fai
     } = command;
     check_owner(&network)?;
     let deadline = Instant::now() + timeout.timeout.0;
-    let node = join(builder(&network).in_memory(), &network, deadline, output).await?;
+    let node = join(builder(&network)?.in_memory(), &network, deadline, output).await?;
     let what = format!("looking for {name}");
     let found = output
         .progress(&what, timeout_at(deadline, node.find(&name)))
@@ -55,7 +55,7 @@ pub(crate) async fn store(command: StoreCommand, output: Output) -> Result<(), F
         timeout,
     } = command;
     let deadline = Instant::now() + timeout.timeout.0;
-    let mut builder = builder(&network).storage(&data.folder);
+    let mut builder = builder(&network)?.storage(&data.folder);
     for grant in read_grants(&grant, &network.network, &data.folder)? {
         builder = builder.grant(grant);
     }
@@ -90,7 +90,7 @@ pub(crate) async fn call(command: CallCommand, output: Output) -> Result<(), Fai
     }
     let deadline = Instant::now() + command.timeout.timeout.0;
     let request = request(&command)?;
-    let mut builder = builder(&command.network).in_memory();
+    let mut builder = builder(&command.network)?.in_memory();
     if let Some(folder) = &command.folder {
         builder = builder.seed(
             Seed::load(&folder.join(IDENTITY_FILE)).map_err(|error| match error {

@@ -1,18 +1,20 @@
 //! Identities, owners and grants.
 
+use core::str::FromStr;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use selfsame_host::{Code, Error, Grant, Granted, IDENTITY_FILE, Seed};
 use serde_json::json;
 
-use super::args::{GrantCommand, IdCommand, OwnerCommand};
+use super::args::{GrantCommand, IdArguments, IdCommand, OwnerCommand};
 use super::output::{Failure, Output};
 
 pub(crate) fn id(command: IdCommand, output: Output) -> Result<(), Failure> {
     let (arguments, make) = match command {
         IdCommand::New(arguments) => (arguments, true),
         IdCommand::Show(arguments) => (arguments, false),
+        IdCommand::Key(arguments) => return key(&arguments, output),
     };
     let path = arguments.data.folder.join(IDENTITY_FILE);
     let seed = seed(&path, make, "`selfsame id new` makes one")?;
@@ -23,6 +25,17 @@ pub(crate) fn id(command: IdCommand, output: Output) -> Result<(), Failure> {
     output.print(
         id,
         &json!({ "id": id.to_string(), "network": arguments.network, "file": path }),
+    )
+}
+
+fn key(arguments: &IdArguments, output: Output) -> Result<(), Failure> {
+    let folder = &arguments.data.folder;
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
+    let path = folder.join(IDENTITY_FILE);
+    let key = Seed::load_or_create(&path)?.node_key(&arguments.network)?;
+    output.print(
+        key,
+        &json!({ "key": key.to_string(), "network": arguments.network, "file": path }),
     )
 }
 
@@ -67,7 +80,7 @@ pub(crate) fn grant(command: &GrantCommand, output: Output) -> Result<(), Failur
 }
 
 /// A new seed, or the one in a file that has to exist.
-fn seed(path: &Path, make: bool, remedy: &str) -> Result<Seed, Failure> {
+pub(crate) fn seed(path: &Path, make: bool, remedy: &str) -> Result<Seed, Failure> {
     if make {
         return Ok(Seed::generate()?);
     }
@@ -75,6 +88,12 @@ fn seed(path: &Path, make: bool, remedy: &str) -> Result<Seed, Failure> {
         Error::Io { source, .. } => Failure::file(path, format_args!("{source}: {remedy}")),
         error => error.into(),
     })
+}
+
+/// The certificate or the list of revocations in a file.
+pub(crate) fn read_signed<T: FromStr<Err = Error>>(path: &Path) -> Result<T, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::file(path, error))?;
+    text.parse().map_err(|error: Error| Failure::file(path, error))
 }
 
 /// What mends a grant that is not usable.

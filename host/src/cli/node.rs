@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::time::Duration;
+use std::path::Path;
 
 use selfsame_host::{Builder, Error, Event, Node, PeerId, ServeOptions, Telemetry, json};
 use serde_json::json as value;
@@ -11,7 +12,7 @@ use tokio::time::timeout;
 
 use super::args::{Forward, Member, Network, NodeCommand};
 use super::control::Control;
-use super::keys::{read_grant, read_grants};
+use super::keys::{read_grant, read_grants, read_signed};
 use super::output::{Failure, Output};
 use super::proxy::Exposed;
 use super::signals::{Reloads, interrupted, interrupted_again};
@@ -22,16 +23,19 @@ const LEAVE_TIMEOUT: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(250);
 
 /// Settings that all commands of a network share.
-pub(crate) fn builder(network: &Network) -> Builder {
-    let builder = Node::builder(&network.network)
+pub(crate) fn builder(network: &Network) -> Result<Builder, Failure> {
+    let mut builder = Node::builder(&network.network)
         .bootstrap(network.join.iter().cloned())
         .allow_private(network.allow_private)
         .trust_on_first_use(network.trust_on_first_use);
-    match (network.owner, network.unowned) {
+    if let Some(path) = &network.certificate {
+        builder = builder.certificate(read_signed(path)?);
+    }
+    Ok(match (network.owner, network.unowned) {
         (Some(owner), _) => builder.owner(owner),
         (None, true) => builder.unowned(),
         (None, false) => builder,
-    }
+    })
 }
 
 pub(crate) async fn run(command: NodeCommand, output: Output) -> Result<(), Failure> {
@@ -74,6 +78,9 @@ pub(crate) async fn host<T: Beside>(
         announce(&node, output)?;
         let _control = Control::open(&node, member, &telemetry, output).await?;
         beside = Some(begin(&node).await?);
+        if let Some(path) = &member.revocations {
+            node.revoke(&read_signed(path)?).await?;
+        }
         joined(&node, output).await?;
         for forward in forwards {
             serve(&node, forward, output).await?;
@@ -122,7 +129,7 @@ fn follower(member: &Member) -> Arc<Telemetry> {
 }
 
 fn settings(member: &Member, listen: Vec<String>) -> Result<Builder, Failure> {
-    let mut builder = builder(&member.network)
+    let mut builder = builder(&member.network)?
         .storage(&member.data.folder)
         .domain(&member.domain)
         .take_over(member.take_over)
@@ -264,23 +271,44 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
     }
 }
 
-/// Uses the grants that stand in the files now. One that cannot be used leaves the old one in force.
+/// Uses the grants, the certificate and the list of revocations that stand in the files now. One that cannot be used leaves the old one
+/// in force.
 async fn reload(node: &Node, member: &Member, output: Output) -> Result<(), Failure> {
+    if let Some(path) = &member.network.certificate {
+        let renew = async || Ok::<_, Failure>(node.renew_certificate(&read_signed(path)?).await?);
+        tell_reloaded(path, "certificate", renew().await, output)?;
+    }
+    if let Some(path) = &member.revocations {
+        let revoke = async || Ok::<_, Failure>(node.revoke(&read_signed(path)?).await?);
+        tell_reloaded(path, "revocations", revoke().await, output)?;
+    }
     for path in &member.grant {
         let renewed = match read_grant(path, node.network(), &member.data.folder) {
             Ok(grant) => node.renew(grant).await.map_err(Failure::from),
             Err(failure) => Err(failure),
         };
-        let path = path.display();
-        match renewed {
-            Ok(()) => output.print(
-                format_args!("read {path} again"),
-                &value!({ "event": "renewed", "grant": path.to_string() }),
-            )?,
-            Err(failure) => tracing::error!(%path, %failure, "the grant is not renewed"),
-        }
+        tell_reloaded(path, "grant", renewed, output)?;
     }
     Ok(())
+}
+
+fn tell_reloaded(
+    path: &Path,
+    what: &str,
+    reloaded: Result<(), Failure>,
+    output: Output,
+) -> Result<(), Failure> {
+    let path = path.display();
+    match reloaded {
+        Ok(()) => output.print(
+            format_args!("read {path} again"),
+            &value!({ "event": "renewed", what: path.to_string() }),
+        ),
+        Err(failure) => {
+            tracing::error!(%path, %failure, what, "not renewed");
+            Ok(())
+        }
+    }
 }
 
 async fn ring(node: &Node, output: Output) -> Result<(), Failure> {

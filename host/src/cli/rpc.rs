@@ -90,7 +90,7 @@ async fn call(command: RpcCallCommand, output: Output) -> Result<(), Failure> {
 /// Starts the node that calls.
 async fn node_of(command: &RpcCallCommand, deadline: Instant, output: Output) -> Result<Node, Failure> {
     check_owner(&command.network)?;
-    let mut builder = builder(&command.network).in_memory();
+    let mut builder = builder(&command.network)?.in_memory();
     if let Some(folder) = &command.folder {
         builder = builder.seed(Seed::load(&folder.join(IDENTITY_FILE))?);
     }

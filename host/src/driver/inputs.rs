@@ -209,6 +209,7 @@ impl Driver {
             Effect::None => {}
             Effect::Joins | Effect::Publishes(..) => _ = self.lasting.insert(effect, item),
             Effect::Leaves => _ = self.lasting.remove(&Effect::Joins),
+            Effect::Certifies(certificate) => self.config.certificate = certificate,
             Effect::Withdraws(owner, name) => _ = self.lasting.remove(&Effect::Publishes(owner, name)),
         }
     }

@@ -23,6 +23,8 @@ fn config() -> Config {
         idle_ms: 15_000,
         domain: String::new(),
         admission: Admission::Open,
+        authority: vec![],
+        certificate: vec![],
         take_over: false,
     }
 }

@@ -14,6 +14,7 @@ mod capsule_cli;
 mod capsule_flood;
 mod capsule_http;
 mod cli;
+mod closed;
 mod closed_output;
 mod common;
 mod core_module;

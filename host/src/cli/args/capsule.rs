@@ -131,6 +131,7 @@ impl Servers {
             trust_on_first_use: self.trust_on_first_use,
             owner: None,
             unowned: true,
+            certificate: None,
         })
     }
 }

@@ -1,0 +1,326 @@
+//! Closed networks: nodes with certificates over real sockets, and the commands of their authority.
+
+use core::time::Duration;
+use std::path::Path;
+use std::time::SystemTime;
+
+use selfsame_host::{
+    AuthorityKey, Builder, Certificate, CertificateTerms, Code, Error, Event, Node, NodeKey, Revocations,
+    Seed,
+};
+
+use crate::common::nodes::{bootstrap, says};
+use crate::common::run::{fail, succeed};
+#[cfg(unix)]
+use crate::common::running::Running;
+use crate::common::{get, text, within};
+
+const NAME: &str = "test";
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+struct Authority {
+    seed: Seed,
+    network: String,
+}
+
+impl Authority {
+    fn new(byte: u8) -> Self {
+        let seed = Seed::from_bytes([byte; 32]);
+        let key = seed.authority_key(NAME).expect("a key");
+        Self {
+            seed,
+            network: format!("{NAME}@{key}"),
+        }
+    }
+
+    fn key_of(&self, seed: &Seed) -> NodeKey {
+        seed.node_key(&self.network).expect("a key")
+    }
+
+    fn certify(&self, seed: &Seed, address: Option<&str>) -> Certificate {
+        let now = SystemTime::now();
+        let terms = CertificateTerms {
+            key: self.key_of(seed),
+            address: address.map(String::from),
+            not_before: now,
+            expires: now + HOUR,
+        };
+        self.seed.certify(NAME, &terms).expect("a certificate")
+    }
+
+    /// A node of the network, with whatever certificate.
+    fn node(&self, seed: &Seed, certificate: Certificate) -> Builder {
+        Node::builder(&self.network)
+            .in_memory()
+            .seed(seed.clone())
+            .certificate(certificate)
+            .allow_private(true)
+            .unowned()
+    }
+
+    fn member(&self, seed: &Seed) -> Builder {
+        self.node(seed, self.certify(seed, Some("127.0.0.1:7000")))
+            .listen("ws://127.0.0.1:0")
+    }
+}
+
+fn seeds(first: u8, len: u8) -> Vec<Seed> {
+    (first..first + len)
+        .map(|byte| Seed::from_bytes([byte; 32]))
+        .collect()
+}
+
+async fn ring(authority: &Authority, seeds: &[Seed]) -> Vec<Node> {
+    let mut nodes: Vec<Node> = Vec::new();
+    for seed in seeds {
+        let builder = authority.member(seed);
+        let builder = match nodes.first() {
+            Some(first) => builder.bootstrap(bootstrap(first)),
+            None => builder,
+        };
+        nodes.push(within(builder.start()).await.expect("a node"));
+    }
+    nodes
+}
+
+fn code(error: &Error) -> Option<Code> {
+    error.code()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_with_certificates_call_each_other_and_strangers_stay_out() {
+    let authority = Authority::new(200);
+    let seeds = seeds(1, 4);
+    let nodes = ring(&authority, &seeds[..3]).await;
+    within(nodes[2].serve("hello", says("hello")))
+        .await
+        .expect("a service");
+    let leaf = authority
+        .node(&seeds[3], authority.certify(&seeds[3], None))
+        .bootstrap(bootstrap(&nodes[0]));
+    let leaf = within(leaf.start()).await.expect("a leaf");
+    let response = within(leaf.fetch(get("https://hello.mesh/")))
+        .await
+        .expect("an answer");
+    assert_eq!(text(response).await, "hello");
+    let certificate = authority.certify(&seeds[0], Some("127.0.0.1:7000"));
+    let certified = certificate
+        .verify(&authority.network, &authority.key_of(&seeds[0]))
+        .expect("a sound certificate");
+    assert_eq!(certified.peer, nodes[0].id());
+    assert_eq!(certified.address.as_deref(), Some("127.0.0.1:7000"));
+
+    let other = Authority::new(201);
+    let stranger = Seed::from_bytes([99; 32]);
+    let forged = other.certify(&stranger, Some("127.0.0.1:7000"));
+    let wrong = forged.verify(&authority.network, &authority.key_of(&stranger));
+    assert_eq!(
+        wrong.err().and_then(|error| code(&error)),
+        Some(Code::WrongIssuer)
+    );
+    let open = Node::builder(NAME)
+        .in_memory()
+        .allow_private(true)
+        .unowned()
+        .bootstrap(bootstrap(&nodes[0]));
+    assert!(within(open.start()).await.is_err());
+    let elsewhere = other.member(&stranger).bootstrap(bootstrap(&nodes[0]));
+    assert!(within(elsewhere.start()).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_do_not_fit_the_network_are_named() {
+    let authority = Authority::new(200);
+    let seed = Seed::from_bytes([1; 32]);
+    let certificate = authority.certify(&seed, Some("127.0.0.1:7000"));
+    let bare = Node::builder(&authority.network)
+        .in_memory()
+        .listen("ws://127.0.0.1:0");
+    let error = within(bare.start()).await.err().expect("no certificate");
+    assert!(error.to_string().contains("--certificate"), "{error}");
+    let open = Node::builder(NAME).in_memory().certificate(certificate.clone());
+    let error = within(open.listen("ws://127.0.0.1:0").start()).await.err();
+    assert!(error.expect("an open network").to_string().contains("NAME@KEY"));
+    let nameless = Node::builder("test@12")
+        .in_memory()
+        .certificate(certificate.clone());
+    let error = within(nameless.listen("ws://127.0.0.1:0").start()).await.err();
+    assert!(error.expect("no key").to_string().contains("authority"));
+    let elsewhere = authority
+        .node(&seed, certificate.clone())
+        .listen("ws://127.0.0.1:0");
+    let elsewhere = elsewhere.address("ws://node.example:7000");
+    let error = within(elsewhere.start()).await.err().expect("another address");
+    assert_eq!(code(&error), Some(Code::WrongAddress));
+    let leafs = authority
+        .node(&seed, authority.certify(&seed, None))
+        .listen("ws://127.0.0.1:0");
+    let error = within(leafs.start()).await.err().expect("a leaf's certificate");
+    assert_eq!(code(&error), Some(Code::WrongRole));
+    assert!("x".parse::<Certificate>().is_err() && "".parse::<Revocations>().is_err());
+    assert!("x".parse::<AuthorityKey>().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_node_is_parted_with_and_may_come_back_with_a_later_certificate() {
+    let authority = Authority::new(200);
+    let seeds = seeds(1, 4);
+    let nodes = ring(&authority, &seeds).await;
+    within(nodes[3].serve("hello", says("hello")))
+        .await
+        .expect("a service");
+    let mut events = nodes[3].events();
+    let revoked = [(authority.key_of(&seeds[3]), SystemTime::now())];
+    let list = authority.seed.revoke(NAME, &revoked).expect("a list");
+    let read: Revocations = list.to_string().parse().expect("its text");
+    within(nodes[1].revoke(&read)).await.expect("a newer list");
+    // All three others part with it.
+    let mut parted = 0;
+    while parted < 3 {
+        if let Event::PeerDisconnected(_) = within(events.recv()).await.expect("an event") {
+            parted += 1;
+        }
+    }
+    assert!(within(nodes[0].fetch(get("https://hello.mesh/"))).await.is_err());
+    let again = authority
+        .member(&seeds[3])
+        .bootstrap(bootstrap(&nodes[0]))
+        .start();
+    let now = within(again)
+        .await
+        .expect("a certificate of after the revocation");
+    within(now.serve("back", says("back"))).await.expect("a service");
+    let response = within(nodes[2].fetch(get("https://back.mesh/")))
+        .await
+        .expect("an answer");
+    assert_eq!(text(response).await, "back");
+    let empty = authority.seed.revoke(NAME, &[]).expect("a list");
+    within(nodes[0].revoke(&empty)).await.expect("a newer list");
+    let stale = within(nodes[0].revoke(&list)).await.err().expect("an older list");
+    assert_eq!(code(&stale), Some(Code::StaleRevocations));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificate_is_renewed_while_the_node_runs() {
+    let authority = Authority::new(200);
+    let seeds = seeds(1, 2);
+    let nodes = ring(&authority, &seeds).await;
+    let renewed = authority.certify(&seeds[0], Some("127.0.0.1:7000"));
+    within(nodes[0].renew_certificate(&renewed))
+        .await
+        .expect("the same id");
+    let moved = authority.certify(&seeds[0], Some("127.0.0.1:7001"));
+    let error = within(nodes[0].renew_certificate(&moved)).await.err();
+    assert_eq!(error.and_then(|error| code(&error)), Some(Code::WrongSeat));
+    let of_other = authority.certify(&seeds[1], Some("127.0.0.1:7000"));
+    let error = within(nodes[0].renew_certificate(&of_other)).await.err();
+    assert_eq!(error.and_then(|error| code(&error)), Some(Code::BadCertificate));
+}
+
+/// Makes an authority, and a certificate for the identity in each folder.
+fn found(path: &Path, folders: &[&str]) -> String {
+    let network = succeed(path, &["authority", "new", "--network", "t"]);
+    assert_eq!(succeed(path, &["authority", "show", "--network", "t"]), network);
+    for folder in folders {
+        let key = succeed(path, &["id", "key", "--network", &network, "--data", folder]);
+        let sign = ["authority", "sign", "--network", &network, "--node", &key];
+        let certificate = succeed(path, &[&sign[..], &["--address", "127.0.0.1:7000"]].concat());
+        std::fs::write(path.join(format!("{folder}.certificate")), certificate).expect("a file");
+    }
+    network
+}
+
+#[test]
+fn commands_of_an_authority_say_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let network = found(path, &["one"]);
+    fail(
+        path,
+        &["authority", "new", "--network", "t"],
+        2,
+        &["authority.key", "exists already"],
+    );
+    fail(
+        path,
+        &["authority", "show", "--network", "t", "--key", "none"],
+        2,
+        &["none", "authority new"],
+    );
+    let sign = ["authority", "sign", "--network", "t", "--node"];
+    fail(path, &[&sign[..], &["xyz"]].concat(), 2, &["xyz"]);
+    let key = succeed(path, &["id", "key", "--network", &network, "--data", "one"]);
+    fail(
+        path,
+        &[&sign[..], &[&key, "--expires", "33d"]].concat(),
+        1,
+        &["certificate"],
+    );
+    fail(
+        path,
+        &[&sign[..], &[&key, "--address", "nowhere"]].concat(),
+        1,
+        &["certificate"],
+    );
+    let node = [
+        "node",
+        "--network",
+        &network,
+        "--data",
+        "one",
+        "--listen",
+        "ws://127.0.0.1:0",
+    ];
+    fail(path, &node, 2, &["closed", "--certificate"]);
+    let missing = [&node[..], &["--certificate", "none"]].concat();
+    fail(path, &missing, 2, &["none"]);
+    std::fs::write(path.join("damaged"), "no certificate").expect("a file");
+    let damaged = [&node[..], &["--certificate", "damaged"]].concat();
+    fail(path, &damaged, 2, &["damaged", "authority sign"]);
+    let other = [&node[..], &["--certificate", "authority.key"]].concat();
+    fail(path, &other, 1, &["certificate"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn running_nodes_read_revocations_again_when_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let network = found(path, &["one", "two"]);
+    let revoke = ["authority", "revoke", "--network", &network];
+    std::fs::write(path.join("revocations"), succeed(path, &revoke)).expect("a file");
+    let start = |name: &str, more: &[&str]| {
+        let certificate = format!("{name}.certificate");
+        let common = [
+            "node",
+            "--network",
+            &network,
+            "--allow-private",
+            "--listen",
+            "ws://127.0.0.1:0",
+        ];
+        let own = [
+            "--data",
+            name,
+            "--certificate",
+            &certificate,
+            "--revocations",
+            "revocations",
+        ];
+        Running::start(path, &[&common[..], &own, more].concat())
+    };
+    let mut one = start("one", &[]);
+    let started = one.event("started");
+    one.event("joined");
+    let at = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+    let join = format!("{}#{}", at(&started["addresses"][0]), at(&started["id"]));
+    let mut two = start("two", &["--join", &join]);
+    two.event("joined");
+    one.event("connected");
+    let key = succeed(path, &["id", "key", "--network", &network, "--data", "two"]);
+    let list = succeed(path, &[&revoke[..], &["--node", &key]].concat());
+    std::fs::write(path.join("revocations"), list).expect("a file");
+    one.signal("-HUP");
+    one.event("disconnected");
+    assert_eq!(one.end(), Some(0));
+}
