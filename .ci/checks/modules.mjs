@@ -23,7 +23,7 @@ const MAY_USE = new Map([
   ["selfsame-core", ["selfsame-codec", "selfsame-sodium", "selfsame-sorted-map"]],
   ["selfsame-rpc", ["selfsame-codec", "selfsame-sodium", "selfsame-sorted-map"]],
   ["selfsame-admission", ["selfsame-codec", "selfsame-sodium"]],
-  ["selfsame-admission-wasm", ["selfsame-abi", "selfsame-admission", "selfsame-codec"]],
+  ["selfsame-admission-wasm", ["selfsame-abi", "selfsame-admission", "selfsame-codec", "selfsame-core"]],
   ["selfsame-rpc-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-rpc"]],
   ["selfsame-capsule", ["selfsame-codec", "selfsame-sodium", "selfsame-write-batch"]],
   ["selfsame-wasm", ["selfsame-abi", "selfsame-codec", "selfsame-core"]],

@@ -8,7 +8,7 @@ use selfsame_codec::{Admission, Config, Input, Role};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, oneshot};
 
-use crate::certificate::{Certificate, Certified, parts};
+use crate::certificate::{Certificate, Certified};
 use crate::core::CoreModule;
 use crate::driver::{self, Parts};
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::grants::Grants;
 use crate::handle::{Control, Effect, Handle, Item, Waiter};
 use crate::id::Owner;
 use crate::id::{OwnerKey, PeerId};
-use crate::keys::{Grant, Seed, check_network, module_of};
+use crate::keys::{Grant, Seed, check_network, module_of, parts};
 use crate::node::{Inner, Node};
 use crate::observe::{Observer, Unobserved, Watcher};
 use crate::options::FetchOptions;

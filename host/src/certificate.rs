@@ -16,16 +16,8 @@ use zeroize::Zeroize as _;
 use crate::core::CoreModule;
 use crate::error::Error;
 use crate::id::{AuthorityKey, NodeKey, PeerId};
-use crate::keys::{Seed, answer_of, check_network, milliseconds};
+use crate::keys::{Seed, answer_of, check_network, milliseconds, parts};
 use crate::transport::Address;
-
-/// The name of a network, and the key of its authority if it is closed.
-pub(crate) fn parts(network: &str) -> Result<(&str, Option<AuthorityKey>), Error> {
-    match network.split_once('@') {
-        Some((name, key)) => Ok((name, Some(key.parse()?))),
-        None => Ok((network, None)),
-    }
-}
 
 /// What the authority of a closed network certifies
 #[derive(Clone, Debug, PartialEq, Eq)]

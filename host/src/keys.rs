@@ -15,8 +15,7 @@ use zeroize::Zeroize as _;
 
 use crate::core::CoreModule;
 use crate::error::Error;
-use crate::id::{NodeKey, OwnerKey, PeerId, decode_hex};
-use crate::keys::parts;
+use crate::id::{AuthorityKey, NodeKey, OwnerKey, PeerId, decode_hex};
 
 /// Longest name of a network.
 const MAX_NETWORK: usize = 63;
@@ -294,6 +293,14 @@ impl FromStr for Grant {
                 "a grant is the line of base64url text that `selfsame grant` prints".into(),
             )),
         }
+    }
+}
+
+/// The name of a network, and the key of its authority if it is closed.
+pub(crate) fn parts(network: &str) -> Result<(&str, Option<AuthorityKey>), Error> {
+    match network.split_once('@') {
+        Some((name, key)) => Ok((name, Some(key.parse()?))),
+        None => Ok((network, None)),
     }
 }
 

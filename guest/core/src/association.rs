@@ -31,7 +31,7 @@ use crate::gather::read_list;
 use crate::grant::{Grant, MAX_GRANT_BYTES, MAX_NAME_BYTES, Terms, check_name};
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 use crate::place::Place;
-use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
+use crate::statement::{CLOCK_SKEW_MS, signed, unsigned};
 use tree::{leaf_hash, root_and_paths, root_from_path};
 
 /// Most sibling objects of a name beyond the first (Themis: k): with three mirrors each that makes 16 copies.

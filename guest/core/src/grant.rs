@@ -17,7 +17,7 @@ use selfsame_codec::{Code, Malformed};
 use crate::admission::Gate;
 use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
-use crate::record::{CLOCK_SKEW_MS, signed, unsigned};
+use crate::statement::{CLOCK_SKEW_MS, signed, unsigned};
 
 /// Longest name of a service: one label of a domain name, so that `name.mesh` is a valid host.
 pub const MAX_NAME_BYTES: usize = 63;

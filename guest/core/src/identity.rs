@@ -2,13 +2,12 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Admission, Code};
+use selfsame_codec::Admission;
 use selfsame_sodium::hash::{derive_key, hash_for};
 use selfsame_sodium::memory;
 use selfsame_sodium::sign::{SigningKey, verify};
 use zeroize::Zeroizing;
 
-use crate::admission::{self, Admitted, Certificate, SEAT_BYTES, Seat};
 use crate::boot::BootId;
 use crate::hex;
 
@@ -20,6 +19,7 @@ const PEER: &str = "selfsame/1 peer id";
 const PEER_SEED: &str = "selfsame/1 peer signing seed";
 const KNOWN_KEY: &str = "selfsame/1 known public key";
 const OWNER_SEED: &str = "selfsame/1 owner signing seed";
+const SEAT: &str = "selfsame/1 seat of an address";
 const AUTHORITY_SEED: &str = "selfsame/1 authority signing seed";
 
 /// Length of [`Identity::known_key`]: a public key and its proof.
@@ -44,6 +44,33 @@ pub struct PublicKey(pub [u8; 32]);
 /// An Ed25519 signature
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature(pub [u8; 64]);
+
+/// Length of a seat: half of an id.
+const SEAT_BYTES: usize = 16;
+
+/// The first half of the id of a member of a closed network, which its certificate names; the other half is of its key
+///
+/// A member cannot choose where it stands, since its address decides that (Secure Chord, section 3.1), and nobody else has its
+/// id, since that commits to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat(pub [u8; SEAT_BYTES]);
+
+/// For how long a network admits a node
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// From when on its certificate counts.
+    pub since_ms: u64,
+    /// When it stops to count.
+    pub until_ms: u64,
+}
+
+impl Admitted {
+    /// In an open network.
+    pub const EVER: Self = Self {
+        since_ms: 0,
+        until_ms: u64::MAX,
+    };
+}
 
 /// Hashes public `parts`, each after its length, under the label of their purpose.
 #[must_use]
@@ -72,7 +99,7 @@ impl NetworkId {
     /// The network with this name whose `authority`, none in an open network, admits its members.
     #[must_use]
     pub fn of(name: &str, admission: Admission, authority: Option<&PublicKey>) -> Self {
-        let mode = admission::name_of(admission);
+        let mode = name_of(admission);
         let authority = authority.map_or(&[][..], |key| &key.0);
         Self(labelled_hash(
             NETWORK,
@@ -84,6 +111,24 @@ impl NetworkId {
     #[must_use]
     pub fn open(name: &str) -> Self {
         Self::of(name, Admission::Open, None)
+    }
+}
+
+/// Name of a mode, as it goes into the network id.
+const fn name_of(admission: Admission) -> &'static [u8] {
+    match admission {
+        Admission::Open => b"open",
+        Admission::Dns => b"dns",
+    }
+}
+
+impl Seat {
+    /// The seat of an address, `host:port`, as certificates hold it.
+    #[must_use]
+    pub fn of_address(address: &str) -> Self {
+        let mut seat = [0; SEAT_BYTES];
+        seat.copy_from_slice(&labelled_hash(SEAT, &[address.as_bytes()])[..SEAT_BYTES]);
+        Self(seat)
     }
 }
 
@@ -185,18 +230,11 @@ impl Identity {
         }
     }
 
-    /// Takes the certificate by which a closed network admits this identity, which gives it its id.
-    ///
-    /// # Errors
-    /// [`Code::BadCertificate`] if it is of another key or network.
-    pub fn certify(&mut self, certificate: &Certificate) -> Result<(), Code> {
-        if certificate.terms().public != self.public || certificate.network() != self.network {
-            return Err(Code::BadCertificate);
-        }
-        self.id = certificate.id();
-        self.evidence = certificate.encoded().to_vec();
-        self.admitted = certificate.admitted();
-        Ok(())
+    /// Takes the id that this identity has by a certificate, and the evidence that it is.
+    pub(crate) fn admit(&mut self, id: PeerId, admitted: Admitted, evidence: &[u8]) {
+        self.id = id;
+        self.admitted = admitted;
+        self.evidence = evidence.to_vec();
     }
 
     /// The run of the node that has this identity.

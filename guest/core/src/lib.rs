@@ -12,9 +12,6 @@ mod gather;
 mod hex;
 pub mod random;
 
-pub mod admission;
-pub use admission::MAX_EVIDENCE_BYTES;
-
 mod boot;
 pub use boot::BootId;
 
@@ -23,6 +20,12 @@ pub mod identity;
 mod place;
 pub use place::Place;
 mod verified;
+
+mod address;
+mod statement;
+
+pub mod admission;
+pub use admission::MAX_EVIDENCE_BYTES;
 
 pub mod handshake;
 

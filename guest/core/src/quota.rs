@@ -6,8 +6,8 @@
 
 use alloc::vec::Vec;
 
+use crate::address::{before, read_v4, read_v6};
 use crate::identity::PeerId;
-use crate::record::{before, read_v4, read_v6};
 
 /// A full table is divided into this many shares. A holder with no more than one keeps its active entries.
 const SHARES: u64 = 16;

@@ -10,10 +10,6 @@
 //!
 //! The signature is over the statement under the label `selfsame/1 node record`.
 
-mod address;
-pub use address::{addresses_allowed, relay_address, relay_of};
-pub(crate) use address::{before, host_of, read_v4, read_v6, scheme_of};
-
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -21,21 +17,20 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed, Role};
 
-use crate::admission::{Admitted, Certificate, Gate, MAX_EVIDENCE_BYTES};
+pub use crate::address::{MAX_ADDRESS_BYTES, addresses_allowed, relay_address, relay_of};
+use crate::admission::{Certificate, Gate, MAX_EVIDENCE_BYTES};
 use crate::boot::BootId;
 use crate::gather::read_list;
-use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
+use crate::identity::{Admitted, Identity, NetworkId, PeerId, PublicKey};
+pub use crate::statement::CLOCK_SKEW_MS;
+use crate::statement::{signed, unsigned};
 
 /// Most addresses in a record: several transports on two or three interfaces, and still one small message.
 pub const MAX_ADDRESSES: usize = 8;
-/// Longest address: room for a URL with a path and a certificate hash.
-pub const MAX_ADDRESS_BYTES: usize = 512;
 /// Longest label of what fails together.
 pub const MAX_DOMAIN_BYTES: usize = 64;
 /// Longest life of a record: a node that is gone is forgotten within a day.
 pub const MAX_RECORD_LIFE_MS: u64 = 24 * 60 * 60 * 1000;
-/// How far the clock of an honest node may run ahead of ours.
-pub const CLOCK_SKEW_MS: u64 = 60_000;
 /// How far a sequence may be ahead of the clock: a node whose clock ran ahead by less goes on above its last one.
 pub const MAX_SEQUENCE_LEAD_MS: u64 = MAX_RECORD_LIFE_MS;
 /// Longest encoding of a record that follows the limits above.
@@ -384,26 +379,6 @@ impl core::fmt::Debug for NodeRecord {
             .field("sequence", &self.0.sequence)
             .finish_non_exhaustive()
     }
-}
-
-/// Wraps a statement and its signature: `[bytes, bytes .size 64]`.
-pub(crate) fn signed(statement: &[u8], signature: &Signature) -> Vec<u8> {
-    let mut out = Vec::with_capacity(statement.len() + 72);
-    Encoder::new(&mut out)
-        .array(2)
-        .bytes(statement)
-        .bytes(&signature.0);
-    out
-}
-
-/// Takes a signed statement of at most `max` bytes apart.
-pub(crate) fn unsigned(bytes: &[u8], max: usize) -> Result<(&[u8], Signature), Malformed> {
-    let mut decoder = Decoder::new(bytes);
-    decoder.array_of(2)?;
-    let statement = decoder.bytes(max)?;
-    let signature = Signature(decoder.fixed()?);
-    decoder.finish()?;
-    Ok((statement, signature))
 }
 
 #[cfg(test)]

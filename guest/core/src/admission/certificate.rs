@@ -15,9 +15,10 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed, Role};
 
-use super::{Admitted, MAX_EVIDENCE_BYTES, Seat};
-use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature};
-use crate::record::{CLOCK_SKEW_MS, host_of, signed, unsigned};
+use super::MAX_EVIDENCE_BYTES;
+use crate::address::host_of;
+use crate::identity::{Admitted, Identity, NetworkId, PeerId, PublicKey, Seat, Signature};
+use crate::statement::{CLOCK_SKEW_MS, signed, unsigned};
 
 /// Longest address in a certificate, so that the whole stays below [`MAX_EVIDENCE_BYTES`].
 pub const MAX_CERTIFICATE_ADDRESS_BYTES: usize = 96;
@@ -122,6 +123,18 @@ impl Certificate {
     #[must_use]
     pub fn id(&self) -> PeerId {
         id_of(&self.terms, &self.network)
+    }
+
+    /// Gives it to the identity that it is for, which gets its id by it.
+    ///
+    /// # Errors
+    /// [`Code::BadCertificate`] if that has another key or is of another network.
+    pub fn give_to(&self, identity: &mut Identity) -> Result<(), Code> {
+        if self.terms.public != identity.public() || self.network != identity.network() {
+            return Err(Code::BadCertificate);
+        }
+        identity.admit(self.id(), self.admitted(), &self.encoded);
+        Ok(())
     }
 
     /// For how long it admits its holder.

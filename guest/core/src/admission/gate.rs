@@ -4,8 +4,8 @@ use selfsame_codec::Code;
 
 use super::certificate::Parts;
 use super::revocations::{self, Revocations};
-use super::{Admitted, Certificate, KNOWS_CLOSED};
-use crate::identity::{NetworkId, PeerId, PublicKey, Signature};
+use super::{Certificate, KNOWS_CLOSED};
+use crate::identity::{Admitted, NetworkId, PeerId, PublicKey, Signature};
 use crate::verified::Verified;
 
 /// A network's rules of admission, and the signatures that were verified under them

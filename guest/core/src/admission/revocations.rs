@@ -14,10 +14,9 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Code, Malformed};
 
-use super::Admitted;
 use crate::gather::read_list;
-use crate::identity::{Identity, NetworkId, PublicKey, Signature};
-use crate::record::{signed, unsigned};
+use crate::identity::{Admitted, Identity, NetworkId, PublicKey, Signature};
+use crate::statement::{signed, unsigned};
 
 /// Most keys in a list: an entry can go once the certificates that it is about have expired.
 pub const MAX_REVOCATIONS: usize = 256;

@@ -6,8 +6,8 @@ use selfsame_sodium::hash;
 use zeroize::Zeroizing;
 
 use super::replay::ReplayWindow;
-use crate::admission::Admitted;
 use crate::handshake::SessionSecrets;
+use crate::identity::Admitted;
 use crate::identity::{PeerId, PublicKey};
 
 const NEXT_KEY: &str = "selfsame/1 next packet key";

@@ -7,7 +7,7 @@ use selfsame_sodium::aead::Key;
 
 use super::replay::ReplayWindow;
 use super::session::{ReceiveKey, SendKey, Session, Side};
-use crate::admission::Admitted;
+use crate::identity::Admitted;
 use crate::identity::{PeerId, PublicKey};
 
 const VERSION: u8 = 2;

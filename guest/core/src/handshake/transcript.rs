@@ -7,8 +7,9 @@ use selfsame_sodium::hash::{derive_key, keyed};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::wire::{PROOF_BYTES, SUITE, TAG_BYTES, VERSION};
-use crate::admission::{Admitted, Certificate, Gate, MAX_EVIDENCE_BYTES};
+use crate::admission::{Certificate, Gate, MAX_EVIDENCE_BYTES};
 use crate::boot::BootId;
+use crate::identity::Admitted;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey, Signature, labelled_hash};
 
 const OFFER: &str = "selfsame/1 handshake transcript offer";

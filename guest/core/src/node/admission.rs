@@ -32,7 +32,7 @@ pub(super) fn certify(
         return Ok(());
     };
     certificate.check_fits(config.role, &config.addresses)?;
-    identity.certify(&certificate)
+    certificate.give_to(identity)
 }
 
 impl Node {
@@ -60,7 +60,7 @@ impl Node {
         if certificate.id() != self.identity.id() {
             return Err(Code::WrongSeat);
         }
-        self.identity.certify(&certificate)?;
+        certificate.give_to(&mut self.identity)?;
         self.refusals.clear();
         self.ring_with(|ring, cx| ring.certificate_renewed(cx));
         self.watch_own_certificate();

@@ -8,11 +8,12 @@ use selfsame_codec::{Code, LogLevel, Output};
 use super::Node;
 use super::ring_driver::Purpose;
 use super::timers::Timer;
+use crate::address::scheme_of;
 use crate::channel::Side;
 use crate::gather::Gather as _;
 use crate::hex;
 use crate::identity::PeerId;
-use crate::record::{NodeRecord, addresses_allowed, relay_of, scheme_of};
+use crate::record::{NodeRecord, addresses_allowed, relay_of};
 use selfsame_sorted_map::Map;
 
 /// How long an address may take until a session is up over it.

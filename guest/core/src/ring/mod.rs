@@ -38,8 +38,9 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel, Role};
 
-use crate::admission::{Admitted, Gate};
+use crate::admission::Gate;
 use crate::gather::Gather as _;
+use crate::identity::Admitted;
 use crate::identity::{PeerId, PublicKey};
 use crate::record::{NodeRecord, addresses_allowed};
 use book::Kept;

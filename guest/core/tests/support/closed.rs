@@ -1,8 +1,8 @@
 //! Nodes of a closed network, and its authority.
 
 use selfsame_codec::{Admission, Config, Role};
-use selfsame_core::admission::{Certificate, CertificateTerms, Revocation, Revocations};
-use selfsame_core::identity::{Identity, PublicKey};
+use selfsame_core::admission::{Certificate, CertificateTerms, Gate, Revocation, Revocations};
+use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
 
 use super::rings::join;
 use super::{Net, START_MS, config};
@@ -76,4 +76,16 @@ pub fn revocations(net: &Net, serial: u64, seeds: &[u8]) -> Vec<u8> {
         .expect("few")
         .encoded()
         .to_vec()
+}
+
+/// The id of a node with this configuration.
+pub fn own_id(config: &Config) -> PeerId {
+    let authority = config.authority.first_chunk().map(|key| PublicKey(*key));
+    let network = NetworkId::of(&config.network, config.admission, authority.as_ref());
+    let identity = Identity::recall(&config.seed, network, &[]);
+    let certificate = Gate::new(network, authority).admit(&identity.public(), &config.certificate);
+    match certificate.expect("a sound certificate") {
+        Some(certificate) => certificate.id(),
+        None => identity.id(),
+    }
 }

@@ -18,8 +18,7 @@ use selfsame_codec::{
     Output, PathKind, Role,
 };
 use selfsame_core::Node;
-use selfsame_core::admission::Gate;
-use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::ring::Parameters;
 
 pub const START_MS: u64 = 1_800_000_000_000;
@@ -207,18 +206,6 @@ pub fn id_of(seed: u8, network: &str) -> PeerId {
     Identity::recall(&[seed; 32], NetworkId::open(network), &[]).id()
 }
 
-/// The id of a node with this configuration.
-fn own_id(config: &Config) -> PeerId {
-    let authority = config.authority.first_chunk().map(|key| PublicKey(*key));
-    let network = NetworkId::of(&config.network, config.admission, authority.as_ref());
-    let identity = Identity::recall(&config.seed, network, &[]);
-    let certificate = Gate::new(network, authority).admit(&identity.public(), &config.certificate);
-    match certificate.expect("a sound certificate") {
-        Some(certificate) => certificate.id(),
-        None => identity.id(),
-    }
-}
-
 impl Net {
     pub fn new() -> Self {
         Self {
@@ -264,7 +251,7 @@ impl Net {
         self.entropy = self.entropy.wrapping_add(1);
         config.entropy = [self.entropy; 32];
         Host {
-            id: own_id(&config),
+            id: closed::own_id(&config),
             node: Node::new(&config.encode(), &Parameters::DEFAULT).expect("a usable configuration"),
             seed: config.seed,
             address: config.addresses.first().cloned().unwrap_or_default(),

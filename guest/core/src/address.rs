@@ -4,9 +4,11 @@ use alloc::string::String;
 
 use selfsame_codec::{Code, Role};
 
-use super::MAX_ADDRESS_BYTES;
 use crate::hex;
 use crate::identity::PeerId;
+
+/// Longest address: room for a URL with a path and a certificate hash.
+pub const MAX_ADDRESS_BYTES: usize = 512;
 
 /// Schemes of the transports.
 const SCHEMES: [&str; 7] = ["udp", "tcp", "ws", "wss", "http", "https", WEBRTC];
