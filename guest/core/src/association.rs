@@ -260,23 +260,13 @@ impl Association {
         Ok(proven)
     }
 
-    /// Reads an association of an open network and verifies root, path, times, object id and grant.
+    /// Reads an association of a publisher whose id `id_of` knows by its key, and verifies root, path, times, object id and grant; a
+    /// signature that was verified before is not verified again.
     ///
     /// # Errors
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::StaleRecord`], [`Code::BadSignature`] or
     /// [`Code::NotGranted`].
-    pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        Self::decode_with(
-            &mut Gate::new(*network, None),
-            &|key| Some(PeerId::of(key, network)),
-            bytes,
-            now_ms,
-        )
-    }
-
-    /// The same in any network, of a publisher whose id `id_of` knows by its key; a signature that was verified before is not
-    /// verified again.
-    pub(crate) fn decode_with(
+    pub fn decode_verified(
         gate: &mut Gate,
         id_of: &dyn Fn(&PublicKey) -> Option<PeerId>,
         bytes: &[u8],

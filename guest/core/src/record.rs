@@ -125,19 +125,15 @@ impl NodeRecord {
         Ok(Self(Arc::new(record)))
     }
 
-    /// Reads a record of an open network and verifies its signature and times.
+    /// Reads a record of a node that a gate admits and verifies its signature and times; a signature that was verified before is not
+    /// verified again.
     ///
     /// Whether its addresses may be dialled is for [`addresses_allowed`] to say.
     ///
     /// # Errors
     /// [`Code::BadRecord`], [`Code::WrongNetwork`], [`Code::WrongClock`] when it is from the future, [`Code::StaleRecord`] when
-    /// it has expired, or [`Code::BadSignature`].
-    pub fn decode_verified(bytes: &[u8], network: &NetworkId, now_ms: u64) -> Result<Self, Code> {
-        Self::decode_with(&mut Gate::new(*network, None), bytes, now_ms)
-    }
-
-    /// The same in any network, of a node that may be in it; a signature that was verified before is not verified again.
-    pub(crate) fn decode_with(gate: &mut Gate, bytes: &[u8], now_ms: u64) -> Result<Self, Code> {
+    /// it has expired, [`Code::BadSignature`], or why the gate does not admit the node.
+    pub fn decode_verified(gate: &mut Gate, bytes: &[u8], now_ms: u64) -> Result<Self, Code> {
         let record = Self::decode(gate, bytes)?;
         if record.is_from_future(now_ms) {
             return Err(Code::WrongClock);
@@ -391,6 +387,10 @@ mod tests {
         Identity::recall(&[1; 32], NetworkId::open("n"), &[])
     }
 
+    fn decode(bytes: &[u8], now_ms: u64) -> Result<NodeRecord, Code> {
+        NodeRecord::decode_verified(&mut Gate::new(NetworkId::open("n"), None), bytes, now_ms)
+    }
+
     fn terms<'a>(addresses: &'a [String]) -> RecordTerms<'a> {
         RecordTerms {
             domain: "eu",
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn a_record_comes_back() {
         let record = record();
-        let read = NodeRecord::decode_verified(record.encoded(), &identity().network(), NOW);
+        let read = decode(record.encoded(), NOW);
         assert_eq!(read, Ok(record));
     }
 
@@ -416,10 +416,7 @@ mod tests {
         for index in 0..good.encoded().len() {
             let mut bytes = good.encoded().to_vec();
             bytes[index] ^= 1;
-            assert!(
-                NodeRecord::decode_verified(&bytes, &identity().network(), NOW).is_err(),
-                "byte {index}"
-            );
+            assert!(decode(&bytes, NOW).is_err(), "byte {index}");
         }
     }
 
@@ -427,7 +424,12 @@ mod tests {
     fn another_network_and_wrong_times_are_refused() {
         let record = record();
         let decode = |network: &str, now| {
-            NodeRecord::decode_verified(record.encoded(), &NetworkId::open(network), now).map(|_| ())
+            NodeRecord::decode_verified(
+                &mut Gate::new(NetworkId::open(network), None),
+                record.encoded(),
+                now,
+            )
+            .map(|_| ())
         };
         assert_eq!(decode("n", NOW), Ok(()));
         assert_eq!(decode("m", NOW), Err(Code::WrongNetwork));
@@ -461,7 +463,7 @@ mod tests {
             ..terms(&[])
         };
         let record = NodeRecord::sign(&identity(), &ahead).expect("within limits");
-        assert!(NodeRecord::decode_verified(record.encoded(), &identity().network(), NOW).is_ok());
+        assert!(decode(record.encoded(), NOW).is_ok());
     }
 
     #[test]
@@ -470,7 +472,7 @@ mod tests {
         for certificate in [&[1][..], &[2; MAX_EVIDENCE_BYTES]] {
             let statement = record.0.statement(&identity().network(), certificate);
             let bytes = signed(&statement, &identity().sign(LABEL, &statement));
-            let read = NodeRecord::decode_verified(&bytes, &identity().network(), NOW);
+            let read = decode(&bytes, NOW);
             assert_eq!(read, Err(Code::BadRecord));
         }
     }

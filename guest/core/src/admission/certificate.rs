@@ -113,12 +113,6 @@ impl Certificate {
         &self.terms
     }
 
-    /// The network that it is for.
-    #[must_use]
-    pub fn network(&self) -> NetworkId {
-        self.network
-    }
-
     /// The id of its holder.
     #[must_use]
     pub fn id(&self) -> PeerId {

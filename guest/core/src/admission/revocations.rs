@@ -109,12 +109,6 @@ impl Revocations {
         self.serial
     }
 
-    /// The keys in it, in ascending order.
-    #[must_use]
-    pub fn revoked(&self) -> &[Revocation] {
-        &self.revoked
-    }
-
     /// Whether it revokes what a key was admitted by.
     pub(super) fn revokes(&self, key: &PublicKey, admitted: &Admitted) -> bool {
         let found = self.revoked.binary_search_by_key(key, |one| one.public);

@@ -2,6 +2,11 @@ use super::*;
 
 const NOW: u64 = 1_800_000_000_000;
 
+fn decode_in(network: &NetworkId, bytes: &[u8], now_ms: u64) -> Result<Association, Code> {
+    let id_of = |key: &PublicKey| Some(PeerId::of(key, network));
+    Association::decode_verified(&mut Gate::new(*network, None), &id_of, bytes, now_ms)
+}
+
 fn network() -> NetworkId {
     NetworkId::open("n")
 }
@@ -49,7 +54,7 @@ fn owned(grantee: PeerId, expiry_ms: u64) -> Leaf {
 }
 
 fn decode(association: &Association, now: u64) -> Result<Association, Code> {
-    Association::decode_verified(association.encoded(), &network(), now)
+    decode_in(&network(), association.encoded(), now)
 }
 
 #[test]
@@ -87,13 +92,13 @@ fn a_changed_byte_is_refused() {
     let mut gate = Gate::new(network(), None);
     for association in Association::publish(&publisher(), &leaves, validity()).expect("within limits") {
         let mut known = |bytes: &[u8]| {
-            Association::decode_with(&mut gate, &|key| Some(PeerId::of(key, &network())), bytes, NOW)
+            Association::decode_verified(&mut gate, &|key| Some(PeerId::of(key, &network())), bytes, NOW)
         };
         assert!(known(association.encoded()).is_ok());
         for index in 0..association.encoded().len() {
             let mut bytes = association.encoded().to_vec();
             bytes[index] ^= 1;
-            let read = Association::decode_verified(&bytes, &network(), NOW);
+            let read = decode_in(&network(), &bytes, NOW);
             assert!(read.is_err() && known(&bytes) == read, "byte {index}");
         }
     }
@@ -136,7 +141,7 @@ fn an_association_counts_in_its_network_and_time() {
     );
     let other = NetworkId::open("m");
     assert_eq!(
-        Association::decode_verified(association.encoded(), &other, NOW),
+        decode_in(&other, association.encoded(), NOW),
         Err(Code::WrongNetwork)
     );
 }

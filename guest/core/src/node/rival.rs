@@ -61,7 +61,7 @@ impl Node {
 
     /// Somebody with this node's key has begun a handshake with it, and sends its record in m3.
     pub(super) fn rival_called(&mut self, path: u32, boot: BootId, record: &[u8]) {
-        let rival = NodeRecord::decode_with(self.ring.gate(), record, self.clock.wall_ms).ok();
+        let rival = NodeRecord::decode_verified(self.ring.gate(), record, self.clock.wall_ms).ok();
         self.rival_lives(boot, rival);
         self.close_if_unused(path);
     }

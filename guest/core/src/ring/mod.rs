@@ -370,7 +370,7 @@ impl Ring {
         if let Some(known) = known.filter(|known| known.encoded() == bytes && known.is_current(now_ms)) {
             return Ok(known.clone());
         }
-        let record = NodeRecord::decode_with(&mut self.gate, bytes, now_ms)?;
+        let record = NodeRecord::decode_verified(&mut self.gate, bytes, now_ms)?;
         addresses_allowed(record.role(), record.addresses(), self.settings.allow_private)?;
         Ok(record)
     }

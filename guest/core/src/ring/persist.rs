@@ -180,7 +180,7 @@ impl Ring {
     fn load_published(&mut self, cx: &Context<'_>, key: &[u8], value: &[u8]) -> Result<(), Code> {
         let (bytes, holder) = read_published(value).map_err(|_| Code::StoreCorrupt)?;
         let association =
-            Association::decode_with(&mut self.gate, &|key| cx.identity.id_of(key), bytes, cx.wall_ms)?;
+            Association::decode_verified(&mut self.gate, &|key| cx.identity.id_of(key), bytes, cx.wall_ms)?;
         if association.publisher() != self.me() || published_key(&association.object()) != key {
             return Err(Code::StoreCorrupt);
         }

@@ -461,7 +461,8 @@ impl Ring {
         sequence_ms: u64,
         held: &[u8],
     ) -> Result<(), Code> {
-        let held = Association::decode_with(&mut self.gate, &|key| cx.identity.id_of(key), held, cx.wall_ms)?;
+        let held =
+            Association::decode_verified(&mut self.gate, &|key| cx.identity.id_of(key), held, cx.wall_ms)?;
         let held_ms = held.validity().sequence_ms;
         if held.publisher() == self.me() && held_ms >= sequence_ms {
             self.publisher.last_sequence_ms = self.publisher.last_sequence_ms.max(held_ms);

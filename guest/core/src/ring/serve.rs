@@ -382,7 +382,7 @@ impl Ring {
         }
         let record = self.verify_record(entry.record, now_ms)?;
         let id_of = |key: &PublicKey| record.id_of(key);
-        let association = Association::decode_with(&mut self.gate, &id_of, entry.association, now_ms)?;
+        let association = Association::decode_verified(&mut self.gate, &id_of, entry.association, now_ms)?;
         Ok(Entry::Association(association, record))
     }
 }

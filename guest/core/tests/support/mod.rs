@@ -586,18 +586,4 @@ impl Net {
         };
         count(EventKind::PeerConnected) > count(EventKind::PeerDisconnected)
     }
-
-    /// Connects two nodes by address and id; gives the frames that were exchanged.
-    pub fn connect(&mut self, from: usize, to: usize) {
-        let (peer, address) = (self.hosts[to].id.0, self.hosts[to].address.clone());
-        self.step(
-            from,
-            &[Input::Connect {
-                tag: 1,
-                peer,
-                address: &address,
-            }],
-        );
-        self.deliver();
-    }
 }

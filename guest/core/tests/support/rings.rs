@@ -105,3 +105,19 @@ pub fn any_provider(tag: u32, name: &str) -> Input<'_> {
         head: HEAD,
     }
 }
+
+impl Net {
+    /// Connects two nodes by address and id; delivers what they send.
+    pub fn connect(&mut self, from: usize, to: usize) {
+        let (peer, address) = (self.hosts[to].id.0, self.hosts[to].address.clone());
+        self.step(
+            from,
+            &[Input::Connect {
+                tag: 1,
+                peer,
+                address: &address,
+            }],
+        );
+        self.deliver();
+    }
+}

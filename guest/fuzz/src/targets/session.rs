@@ -6,7 +6,7 @@ use selfsame_codec::{Code, Reader};
 use selfsame_core::BootId;
 use selfsame_core::channel::{MAX_PAYLOAD, ReplayWindow, Session, Side};
 use selfsame_core::handshake::SessionSecrets;
-use selfsame_core::identity::{PeerId, PublicKey};
+use selfsame_core::identity::{Admitted, PeerId, PublicKey};
 use selfsame_sodium::aead::Key;
 
 use super::Target;
@@ -47,6 +47,7 @@ fn session(side: Side, peer: u8) -> Session {
         peer: PeerId([peer; 32]),
         peer_key: PublicKey([peer; 32]),
         peer_boot: BootId([peer; 16]),
+        admitted: Admitted::EVER,
     };
     Session::new(secrets, side, u32::from(peer), START_MS)
 }

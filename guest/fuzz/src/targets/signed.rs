@@ -3,9 +3,10 @@
 
 use selfsame_codec::Role;
 use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_core::admission::Gate;
 use selfsame_core::association::{Association, Leaf, Validity};
 use selfsame_core::grant::{Grant, MAX_REVOKED, check_name};
-use selfsame_core::identity::{Identity, PublicKey};
+use selfsame_core::identity::{Identity, PeerId, PublicKey};
 use selfsame_core::record::{MAX_ADDRESSES, MAX_DOMAIN_BYTES, NodeRecord, addresses_allowed};
 
 use super::Target;
@@ -38,7 +39,8 @@ pub(super) fn targets() -> Vec<Box<dyn Target>> {
             ]
         },
         read: |bytes| {
-            let record = NodeRecord::decode_verified(bytes, &network(), START_MS).ok()?;
+            let record =
+                NodeRecord::decode_verified(&mut Gate::new(network(), None), bytes, START_MS).ok()?;
             assert_eq!(addresses_allowed(record.role(), record.addresses(), true), Ok(()));
             assert!(record.addresses().len() <= MAX_ADDRESSES && record.domain().len() <= MAX_DOMAIN_BYTES);
             Some(record.encoded().to_vec())
@@ -155,7 +157,12 @@ impl Target for Associations {
     }
 
     fn run(&mut self, input: &[u8]) {
-        if let Ok(found) = Association::decode_verified(input, &network(), START_MS) {
+        if let Ok(found) = Association::decode_verified(
+            &mut Gate::new(network(), None),
+            &|key| Some(PeerId::of(key, &network())),
+            input,
+            START_MS,
+        ) {
             assert_eq!(found.encoded(), input);
             assert_eq!(found.object(), found.leaf().object(&network()));
             assert_eq!(check_name(&found.leaf().name), Ok(()));
@@ -167,7 +174,12 @@ impl Target for Associations {
         let leaves = vec![leaf; count];
         // What we publish others must accept.
         for published in Association::publish(&identity(1), &leaves, validity()).unwrap_or_default() {
-            let read = Association::decode_verified(published.encoded(), &network(), START_MS);
+            let read = Association::decode_verified(
+                &mut Gate::new(network(), None),
+                &|key| Some(PeerId::of(key, &network())),
+                published.encoded(),
+                START_MS,
+            );
             assert_eq!(read, Ok(published));
         }
     }

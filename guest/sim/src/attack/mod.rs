@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use clap::ValueEnum;
 use fastrand::Rng;
 use selfsame_codec::Config;
+use selfsame_core::admission::Gate;
 use selfsame_core::association::Association;
-use selfsame_core::identity::{Identity, NetworkId};
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::simulation::{EntryBytes, Tap};
 
@@ -134,12 +135,22 @@ impl Shared {
 
     /// Keeps an entry under its object, unless its publisher already has one there.
     fn remember_entry(&mut self, entry: &EntryBytes<'_>) {
-        let verified = Association::decode_verified(entry.association, &self.network, self.now_ms);
+        let verified = Association::decode_verified(
+            &mut Gate::new(self.network, None),
+            &|key| Some(PeerId::of(key, &self.network)),
+            entry.association,
+            self.now_ms,
+        );
         let Ok(association) = verified else { return };
         let known = self.old_entries.entry(association.object().0).or_default();
         let publisher = association.publisher();
         let is_of = |known: &Entry| {
-            let known = Association::decode_verified(&known.0, &self.network, self.now_ms);
+            let known = Association::decode_verified(
+                &mut Gate::new(self.network, None),
+                &|key| Some(PeerId::of(key, &self.network)),
+                &known.0,
+                self.now_ms,
+            );
             known.is_ok_and(|known| known.publisher() == publisher)
         };
         if !known.iter().any(is_of) {

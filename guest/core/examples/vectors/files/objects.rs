@@ -1,6 +1,7 @@
 //! Object ids and associations.
 
 use selfsame_codec::Code;
+use selfsame_core::admission::Gate;
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
@@ -105,7 +106,13 @@ fn publication(count: u8) -> Json {
     let published = publish(&leaves);
     let list = published.iter().map(|association| {
         assert_eq!(
-            Association::decode_verified(association.encoded(), &net(), NOW).as_ref(),
+            Association::decode_verified(
+                &mut Gate::new(net(), None),
+                &|key| Some(PeerId::of(key, &net())),
+                association.encoded(),
+                NOW
+            )
+            .as_ref(),
             Ok(association)
         );
         let leaf = association.leaf();
@@ -178,7 +185,12 @@ fn refused() -> Json {
         ),
     ];
     let list = cases.into_iter().map(|(what, bytes, now_ms, code)| {
-        let given = Association::decode_verified(&bytes, &net(), now_ms);
+        let given = Association::decode_verified(
+            &mut Gate::new(net(), None),
+            &|key| Some(PeerId::of(key, &net())),
+            &bytes,
+            now_ms,
+        );
         assert_eq!(given.err(), Some(code), "{what}");
         Json::Object(vec![
             ("what", text(what)),

@@ -3,6 +3,7 @@
 use selfsame_codec::cbor::Encoder;
 use selfsame_codec::{Code, Role};
 use selfsame_core::BootId;
+use selfsame_core::admission::Gate;
 use selfsame_core::grant::{Grant, MAX_REVOKED, Terms};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::record::{
@@ -248,7 +249,9 @@ fn records() -> Json {
     ];
     cases.extend(records_of_version_2());
     cases.extend(malformed_records());
-    let check = |bytes: &[u8], now| NodeRecord::decode_verified(bytes, &net(), now).map(|record| record.id());
+    let check = |bytes: &[u8], now| {
+        NodeRecord::decode_verified(&mut Gate::new(net(), None), bytes, now).map(|record| record.id())
+    };
     Json::List(cases.into_iter().map(|case| one("record", case, check)).collect())
 }
 

@@ -1,6 +1,7 @@
 //! Copies: who may hand them over, for which positions, and what forged ones cost.
 
 use selfsame_codec::{Class, Code};
+use selfsame_core::admission::Gate;
 use selfsame_core::association::{Association, Leaf, ObjectId, Validity};
 use selfsame_core::identity::{Identity, PeerId};
 
@@ -46,7 +47,12 @@ fn signature_at(good: &[u8], now_ms: u64) -> usize {
         (*at..at + 8).all(|at| {
             let mut changed = good.to_vec();
             changed[at] ^= 1;
-            let read = Association::decode_verified(&changed, &Network::network_id(), now_ms);
+            let read = Association::decode_verified(
+                &mut Gate::new(Network::network_id(), None),
+                &|key| Some(PeerId::of(key, &Network::network_id())),
+                &changed,
+                now_ms,
+            );
             read.err() == Some(Code::BadSignature)
         })
     };

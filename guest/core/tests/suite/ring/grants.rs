@@ -2,6 +2,7 @@
 
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Class, Code};
+use selfsame_core::admission::Gate;
 use selfsame_core::association::{Association, Leaf, ObjectId};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PeerId, PublicKey, Signature};
@@ -327,7 +328,12 @@ fn publisher_withdraws_with_its_grant() {
     let mut decoder = Decoder::new(&stored[8..]);
     let association = decoder.array_of(2).and_then(|()| decoder.bytes(4096));
     let association = association.expect("an association and a record");
-    let read = Association::decode_verified(association, &Network::network_id(), net.now_ms);
+    let read = Association::decode_verified(
+        &mut Gate::new(Network::network_id(), None),
+        &|key| Some(PeerId::of(key, &Network::network_id())),
+        association,
+        net.now_ms,
+    );
     let read = read.expect("it is current");
     assert!(read.leaf().withdrawn && read.terms().is_some());
 }

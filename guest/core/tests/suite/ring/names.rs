@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Code, Role};
+use selfsame_core::admission::Gate;
 use selfsame_core::association::{Association, ObjectId};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, PeerId, PublicKey};
@@ -340,7 +341,12 @@ fn names_published_together_share_a_few_signatures() {
         let mut decoder = Decoder::new(value);
         let association = decoder.array_of(2).and_then(|()| decoder.bytes(4096));
         let association = association.expect("an association and who holds it");
-        let association = Association::decode_verified(association, &Network::network_id(), net.now_ms);
+        let association = Association::decode_verified(
+            &mut Gate::new(Network::network_id(), None),
+            &|key| Some(PeerId::of(key, &Network::network_id())),
+            association,
+            net.now_ms,
+        );
         let sequence_ms = association.expect("it is current").validity().sequence_ms;
         *signed.entry(sequence_ms).or_insert(0) += 1;
     }
