@@ -237,10 +237,7 @@ impl Builder {
         for url in &self.listen {
             listeners.push(Listener::bind(url).await?);
         }
-        let config = self.config(&seed, &listeners)?;
-        if let Some(certified) = certified {
-            certified.check_fits(config.role, &config.addresses)?;
-        }
+        let config = self.config(&seed, &listeners, certified.as_ref())?;
         if config.role == Role::Leaf && config.bootstraps.is_empty() {
             return Err(Error::Input(
                 "a node without an address is a leaf and joins through others: give a bootstrap (--join), or the address at which \
@@ -372,7 +369,12 @@ impl Builder {
         Ok((id, grants))
     }
 
-    fn config(&self, seed: &Seed, listeners: &[Listener]) -> Result<Config, Error> {
+    fn config(
+        &self,
+        seed: &Seed,
+        listeners: &[Listener],
+        certified: Option<&Certified>,
+    ) -> Result<Config, Error> {
         let mut addresses = self.addresses.clone();
         if addresses.is_empty() {
             let own = self
@@ -386,6 +388,14 @@ impl Builder {
         if addresses.is_empty() && !listeners.is_empty() {
             tracing::warn!("no address says where others can dial this node, so it is a leaf: set one");
         }
+        let role = if addresses.is_empty() {
+            Role::Leaf
+        } else {
+            Role::Member
+        };
+        if let Some(certified) = certified {
+            certified.check_fits(role, &addresses)?;
+        }
         let (network, authority) = parts(&self.network)?;
         Ok(Config {
             seed: *seed.bytes(),
@@ -393,11 +403,7 @@ impl Builder {
             // A process starts seldom: it computes its public key.
             known_key: Vec::new(),
             network: network.into(),
-            role: if addresses.is_empty() {
-                Role::Leaf
-            } else {
-                Role::Member
-            },
+            role,
             addresses,
             bootstraps: self.bootstraps.clone(),
             dials: DIALS.map(String::from).into(),

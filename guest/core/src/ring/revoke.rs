@@ -16,7 +16,8 @@ impl Ring {
     /// Takes a list of revocations from the host or a peer, and passes it on if it is new.
     ///
     /// # Errors
-    /// Why it does not count: see [`Gate::take_revocations`](crate::admission::Gate::take_revocations).
+    /// [`Code::BadMessage`] if it does not decode or the network is open, [`Code::WrongNetwork`], [`Code::WrongIssuer`],
+    /// [`Code::StaleRevocations`], or [`Code::BadSignature`].
     pub fn revoke(&mut self, cx: &mut Context<'_>, list: &[u8]) -> Result<(), Code> {
         if !self.gate.take_revocations(list)? {
             return Ok(());
