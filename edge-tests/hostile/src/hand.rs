@@ -2,6 +2,7 @@
 //!
 //! All that depends on the wire format of handshakes and packets stands in this file.
 
+use selfsame_core::admission::Gate;
 use selfsame_core::channel::{Frame, FrameReader, FrameWriter, Session, Side};
 use selfsame_core::handshake::{Confirmation, Initiator, Kind, SessionSecrets, parse_cookie};
 use selfsame_core::identity::Identity;
@@ -96,7 +97,13 @@ impl Offer {
 
     /// The secrets of the session, and what the confirmation is made from.
     pub(crate) fn finish(&self, response: &[u8]) -> Option<(SessionSecrets, Confirmation)> {
-        self.initiator.finish(&self.identity, response).ok()
+        self.initiator
+            .finish(
+                &self.identity,
+                (&mut Gate::new(self.identity.network(), None), 0),
+                response,
+            )
+            .ok()
     }
 
     /// A confirmation signed by `signer`, who ought to be the one whose offer this is.

@@ -1,8 +1,9 @@
 //! Entries that a stranger gives a member to keep copies of.
 
 use selfsame_codec::Code;
+use selfsame_core::admission::Gate;
 use selfsame_core::association::Leaf;
-use selfsame_core::identity::Identity;
+use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::simulation::encode_ack;
 
 use super::Arena;
@@ -141,7 +142,14 @@ fn signature_place(association: &[u8], now_ms: u64) -> usize {
     let is_false = |at: usize| {
         let mut changed = association.to_vec();
         changed[at] ^= 1;
-        Association::decode_verified(&changed, &Mesh::network(), now_ms).err() == Some(Code::BadSignature)
+        Association::decode_verified(
+            &mut Gate::new(Mesh::network(), None),
+            &|key| Some(PeerId::of(key, &Mesh::network())),
+            &changed,
+            now_ms,
+        )
+        .err()
+            == Some(Code::BadSignature)
     };
     let places = 0..association.len() - 64;
     places
