@@ -136,7 +136,7 @@ async fn settings_that_do_not_fit_the_network_are_named() {
     let bare = Node::builder(&authority.network)
         .in_memory()
         .listen("ws://127.0.0.1:0");
-    let error = within(bare.start()).await.err().expect("no certificate");
+    let error = within(bare.start()).await.expect_err("no certificate");
     assert!(error.to_string().contains("--certificate"), "{error}");
     let open = Node::builder(NAME).in_memory().certificate(certificate.clone());
     let error = within(open.listen("ws://127.0.0.1:0").start()).await.err();
@@ -150,12 +150,12 @@ async fn settings_that_do_not_fit_the_network_are_named() {
         .node(&seed, certificate.clone())
         .listen("ws://127.0.0.1:0");
     let elsewhere = elsewhere.address("ws://node.example:7000");
-    let error = within(elsewhere.start()).await.err().expect("another address");
+    let error = within(elsewhere.start()).await.expect_err("another address");
     assert_eq!(code(&error), Some(Code::WrongAddress));
     let leafs = authority
         .node(&seed, authority.certify(&seed, None))
         .listen("ws://127.0.0.1:0");
-    let error = within(leafs.start()).await.err().expect("a leaf's certificate");
+    let error = within(leafs.start()).await.expect_err("a leaf's certificate");
     assert_eq!(code(&error), Some(Code::WrongRole));
     assert!("x".parse::<Certificate>().is_err() && "".parse::<Revocations>().is_err());
     assert!("x".parse::<AuthorityKey>().is_err());
@@ -196,7 +196,7 @@ async fn revoked_node_is_parted_with_and_may_come_back_with_a_later_certificate(
     assert_eq!(text(response).await, "back");
     let empty = authority.seed.revoke(NAME, &[]).expect("a list");
     within(nodes[0].revoke(&empty)).await.expect("a newer list");
-    let stale = within(nodes[0].revoke(&list)).await.err().expect("an older list");
+    let stale = within(nodes[0].revoke(&list)).await.expect_err("an older list");
     assert_eq!(code(&stale), Some(Code::StaleRevocations));
 }
 
