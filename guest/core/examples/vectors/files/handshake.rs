@@ -54,6 +54,16 @@ struct Run {
     confirmed: Confirmed,
 }
 
+impl Run {
+    /// Why the initiator refuses what it takes for m2.
+    fn refusal_of_m2(&self, frame: &[u8]) -> Option<Code> {
+        let finished = self
+            .initiator
+            .finish(&initiator_identity(), (&mut gate(), 0), frame);
+        finished.err()
+    }
+}
+
 fn run(target: Option<PeerId>, cookie: Option<&[u8; 32]>) -> Run {
     let (alice, bob) = (initiator_identity(), responder_identity());
     let mut initiator = Initiator::new(&alice, &mut Random::new(&[3; 32]), target, INITIATOR_INDEX);
@@ -221,7 +231,7 @@ fn flip(frame: &[u8], at: usize) -> Vec<u8> {
 fn refused() -> Json {
     let mut list = Vec::new();
     let run = run(Some(responder_identity().id()), None);
-    let (alice, bob) = (initiator_identity(), responder_identity());
+    let bob = responder_identity();
     let mut add = |what: &str, message: &str, frame: &[u8], given: Option<Code>, code: Code| {
         assert_eq!(given, Some(code), "{what}");
         list.push(Json::Object(vec![
@@ -250,35 +260,15 @@ fn refused() -> Json {
     ];
     for (what, at, code) in m2 {
         let frame = flip(&run.m2, at);
-        add(
-            what,
-            "m2",
-            &frame,
-            run.initiator.finish(&alice, (&mut gate(), 0), &frame).err(),
-            code,
-        );
+        add(what, "m2", &frame, run.refusal_of_m2(&frame), code);
     }
     let short = &run.m2[..run.m2.len() - 1];
-    add(
-        "cut short",
-        "m2",
-        short,
-        run.initiator.finish(&alice, (&mut gate(), 0), short).err(),
-        Code::BadFrame,
-    );
+    add("cut short", "m2", short, run.refusal_of_m2(short), Code::BadFrame);
     let carol = Identity::recall(&[5; 32], net(), &[]);
     let hers = Responder::new(&carol, &mut Random::new(&[6; 32]), &run.m1, 7).expect("m1 is sound");
-    let given = run
-        .initiator
-        .finish(&alice, (&mut gate(), 0), hers.response())
-        .err();
-    add(
-        "answered by another peer",
-        "m2",
-        hers.response(),
-        given,
-        Code::WrongPeer,
-    );
+    let hers = hers.response();
+    let what = "answered by another peer";
+    add(what, "m2", hers, run.refusal_of_m2(hers), Code::WrongPeer);
     let m3 = [
         ("a bit of the sender index", 4, Code::BadHandshake),
         ("a bit of the sealed proof", 16, Code::BadHandshake),
@@ -286,13 +276,8 @@ fn refused() -> Json {
     ];
     for (what, at, code) in m3 {
         let frame = flip(&run.m3, at);
-        add(
-            what,
-            "m3",
-            &frame,
-            run.responder.finish(&bob, (&mut gate(), 0), &frame).err(),
-            code,
-        );
+        let given = run.responder.finish(&bob, (&mut gate(), 0), &frame).err();
+        add(what, "m3", &frame, given, code);
     }
     Json::List(list)
 }
