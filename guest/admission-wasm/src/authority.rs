@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use selfsame_codec::admission::{Derive, Verify};
-use selfsame_codec::{Admission, BatchReader, Code, Field, Item, Reader};
+use selfsame_codec::{Admission, BatchReader, Code, Field, Item, Reader, answer};
 use selfsame_core::admission::{Certificate, CertificateTerms, Gate, Revocation, Revocations};
 use selfsame_core::identity::{Identity, MAX_NETWORK_NAME, NetworkId, PublicKey};
 use zeroize::Zeroizing;
@@ -122,17 +122,4 @@ fn read_revoked(bytes: &[u8]) -> Result<Vec<Revocation>, Code> {
 fn item(request: &[u8]) -> Option<Item<'_>> {
     let mut items = BatchReader::new(request).ok()?;
     items.next().filter(|_| items.next().is_none())
-}
-
-/// Status `u16`, 0 or a code, then the result.
-fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match result {
-        Ok(bytes) => {
-            0_u16.write(&mut out);
-            out.extend_from_slice(&bytes);
-        }
-        Err(code) => code.as_u16().write(&mut out),
-    }
-    out
 }

@@ -4,7 +4,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use selfsame_codec::admission::{self, Derive, Verify};
-use selfsame_codec::{BatchReader, BatchWriter, Code, Field, Item, Reader};
+use selfsame_codec::{BatchReader, BatchWriter, Code, Field, Item, Reader, answer};
 
 use crate::dns::{Change, Name, Outcome, Query, Transport, TsigKey, Update, zone_line};
 
@@ -136,17 +136,4 @@ fn outcome(outcome: &Outcome) -> Vec<u8> {
 
 fn text(name: &Name) -> Vec<u8> {
     name.to_string().into_bytes()
-}
-
-/// Status `u16`, 0 or a code, then the result.
-fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match result {
-        Ok(bytes) => {
-            0_u16.write(&mut out);
-            out.extend_from_slice(&bytes);
-        }
-        Err(code) => code.as_u16().write(&mut out),
-    }
-    out
 }

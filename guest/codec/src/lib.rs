@@ -10,6 +10,9 @@ extern crate alloc;
 
 pub mod admission;
 
+mod answer;
+pub use answer::answer;
+
 mod batch;
 pub use batch::{BatchReader, BatchWriter, Item, ItemKind};
 

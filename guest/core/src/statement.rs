@@ -20,6 +20,29 @@ pub(crate) fn signed(statement: &[u8], signature: &Signature) -> Vec<u8> {
     out
 }
 
+/// A statement that was taken apart as far as its items, and its signature
+pub(crate) struct Opened<'a> {
+    pub(crate) statement: &'a [u8],
+    pub(crate) signature: Signature,
+    /// Behind the version.
+    pub(crate) items: Decoder<'a>,
+}
+
+/// Opens a signed statement of at most `max` bytes, so many items and this version.
+pub(crate) fn open(bytes: &[u8], max: usize, items: usize, version: u64) -> Result<Opened<'_>, Malformed> {
+    let (statement, signature) = unsigned(bytes, max)?;
+    let mut decoder = Decoder::new(statement);
+    decoder.array_of(items)?;
+    if decoder.uint()? != version {
+        return Err(Malformed);
+    }
+    Ok(Opened {
+        statement,
+        signature,
+        items: decoder,
+    })
+}
+
 /// Takes a signed statement of at most `max` bytes apart.
 pub(crate) fn unsigned(bytes: &[u8], max: usize) -> Result<(&[u8], Signature), Malformed> {
     let mut decoder = Decoder::new(bytes);

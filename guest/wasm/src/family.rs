@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Admission, Code, Field, Reader};
+use selfsame_codec::{Admission, Code, Field, Reader, answer};
 use selfsame_core::grant::{Grant, Terms};
 use selfsame_core::identity::{Identity, MAX_NETWORK_NAME, NetworkId, PeerId, PublicKey};
 use zeroize::Zeroizing;
@@ -89,19 +89,6 @@ fn verified(input: &[u8]) -> Result<Vec<u8>, Code> {
         }
         _ => Err(Code::BadInput),
     }
-}
-
-/// Status `u16`, 0 or a code, then the result.
-fn answer(result: Result<Vec<u8>, Code>) -> Vec<u8> {
-    let mut out = Vec::new();
-    match result {
-        Ok(bytes) => {
-            0_u16.write(&mut out);
-            out.extend_from_slice(&bytes);
-        }
-        Err(code) => code.as_u16().write(&mut out),
-    }
-    out
 }
 
 fn field<'a, T: Field<'a>>(reader: &mut Reader<'a>) -> Result<T, Code> {

@@ -12,13 +12,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::cbor::Encoder;
 use selfsame_codec::{Code, Malformed, Role};
 
 use super::MAX_EVIDENCE_BYTES;
 use crate::address::host_of;
 use crate::identity::{Admitted, Identity, NetworkId, PeerId, PublicKey, Seat, Signature};
-use crate::statement::{CLOCK_SKEW_MS, signed, unsigned};
+use crate::statement::{CLOCK_SKEW_MS, Opened, open, signed};
 
 /// Longest address in a certificate, so that the whole stays below [`MAX_EVIDENCE_BYTES`].
 pub const MAX_CERTIFICATE_ADDRESS_BYTES: usize = 96;
@@ -190,12 +190,11 @@ impl<'a> Parts<'a> {
         if bytes.len() > MAX_EVIDENCE_BYTES {
             return Err(Malformed);
         }
-        let (statement, signature) = unsigned(bytes, MAX_EVIDENCE_BYTES)?;
-        let mut decoder = Decoder::new(statement);
-        decoder.array_of(ITEMS)?;
-        if decoder.uint()? != VERSION {
-            return Err(Malformed);
-        }
+        let Opened {
+            statement,
+            signature,
+            items: mut decoder,
+        } = open(bytes, MAX_EVIDENCE_BYTES, ITEMS, VERSION)?;
         let network = NetworkId(decoder.fixed()?);
         let issuer = PublicKey(decoder.fixed()?);
         let mut terms = CertificateTerms {

@@ -11,12 +11,12 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::cbor::{Decoder, Encoder};
+use selfsame_codec::cbor::Encoder;
 use selfsame_codec::{Code, Malformed};
 
 use crate::gather::read_list;
 use crate::identity::{Admitted, Identity, NetworkId, PublicKey, Signature};
-use crate::statement::{signed, unsigned};
+use crate::statement::{Opened, open, signed};
 
 /// Most keys in a list: an entry can go once the certificates that it is about have expired.
 pub const MAX_REVOCATIONS: usize = 256;
@@ -130,12 +130,11 @@ impl<'a> Parts<'a> {
         if bytes.len() > MAX_REVOCATIONS_BYTES {
             return Err(Malformed);
         }
-        let (statement, signature) = unsigned(bytes, MAX_REVOCATIONS_BYTES)?;
-        let mut decoder = Decoder::new(statement);
-        decoder.array_of(ITEMS)?;
-        if decoder.uint()? != VERSION {
-            return Err(Malformed);
-        }
+        let Opened {
+            statement,
+            signature,
+            items: mut decoder,
+        } = open(bytes, MAX_REVOCATIONS_BYTES, ITEMS, VERSION)?;
         let parts = Self {
             network: NetworkId(decoder.fixed()?),
             issuer: PublicKey(decoder.fixed()?),
