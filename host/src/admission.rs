@@ -26,5 +26,8 @@ mod cache;
 
 mod rate;
 
+mod certificates;
+pub use certificates::DnsCertificates;
+
 mod resolver;
 pub use resolver::{DnsValues, Resolver};

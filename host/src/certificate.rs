@@ -19,6 +19,9 @@ use crate::id::{AuthorityKey, NodeKey, PeerId};
 use crate::keys::{Seed, answer_of, check_network, milliseconds, parts};
 use crate::transport::Address;
 
+/// Seconds for which resolvers remember a record: a node that waits for its certificate waits no longer.
+const ZONE_TTL_S: u32 = 300;
+
 /// What the authority of a closed network certifies
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateTerms {
@@ -162,10 +165,36 @@ impl Certificate {
         read_certified(&answer).map_err(|_| Error::version_skew())
     }
 
+    /// What may be a certificate, such as a value out of the DNS.
+    #[must_use]
+    pub fn from_bytes(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// The line of the zone file of a network's domain under which the node with this key finds the certificate.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when the domain is not usable.
+    pub fn zone_line(&self, key: &NodeKey, domain: &str) -> Result<String, Error> {
+        let name = derive(&Derive::PeerName { key: key.0, domain })?;
+        zone_line(&name, &self.0)
+    }
+
     /// The signed bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl AuthorityKey {
+    /// The line of the zone file of a network's domain that says who its authority is.
+    ///
+    /// # Errors
+    /// [`Error::Core`] when the domain is not usable.
+    pub fn zone_line(&self, domain: &str) -> Result<String, Error> {
+        let name = derive(&Derive::AuthorityName { domain })?;
+        zone_line(&name, &self.0)
     }
 }
 
@@ -192,6 +221,16 @@ fn read_certified(answer: &[u8]) -> Result<Certified, Malformed> {
         not_before,
         expires,
     })
+}
+
+fn zone_line(name: &[u8], value: &[u8]) -> Result<String, Error> {
+    let name = core::str::from_utf8(name).map_err(|_| Error::version_skew())?;
+    let line = derive(&Derive::ZoneLine {
+        name,
+        ttl_s: ZONE_TTL_S,
+        value,
+    })?;
+    String::from_utf8(line).map_err(|_| Error::version_skew())
 }
 
 fn derive(request: &Derive<'_>) -> Result<Vec<u8>, Error> {

@@ -109,3 +109,16 @@ impl From<Error> for ResolveError {
         Self::Input(error.to_string())
     }
 }
+
+impl From<ResolveError> for Error {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::Input(text) => Self::Input(text),
+            ResolveError::Module(error) => error.into(),
+            error => Self::Core {
+                code: error.code(),
+                detail: error.to_string(),
+            },
+        }
+    }
+}

@@ -236,7 +236,8 @@ pub(crate) enum AuthorityCommand {
     Show(AuthorityArguments),
     /// Signs a certificate, with which a node may be in the network
     #[command(
-        after_help = "Example:\n  selfsame authority sign --network twiitr --node NODE-KEY --address node.example:443 > node.certificate"
+        after_help = "Example:\n  selfsame authority sign --network twiitr --node NODE-KEY --address node.example:443 > node.certificate
+  selfsame authority sign --network twiitr --node NODE-KEY --address node.example:443 --zone ring.example >> ring.example.zone"
     )]
     Sign(AuthoritySign),
     /// Signs the list of all keys whose certificates count no more, in place of the one before
@@ -254,6 +255,9 @@ pub(crate) struct AuthorityArguments {
     /// Name of the network
     #[arg(long, value_name = "NAME")]
     pub(crate) network: String,
+    /// Prints the line of the zone file of this domain
+    #[arg(long, value_name = "DOMAIN")]
+    pub(crate) zone: Option<String>,
 }
 
 #[derive(Args, Debug)]
@@ -325,8 +329,17 @@ pub(crate) struct Member {
     pub(crate) grant: Vec<PathBuf>,
     /// File with the list of whom the authority of a closed network admits no more, which `selfsame authority revoke` makes; read again
     /// with the grants and the certificate on SIGHUP
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) revocations: Option<PathBuf>,
+    /// Domain of a closed network, in whose DNS this node finds its certificates, now and before each expires
+    #[arg(long, value_name = "DOMAIN", conflicts_with = "certificate")]
+    pub(crate) dns: Option<String>,
+    /// Name server that is asked for them, in place of the system's; up to 3
+    #[arg(long, value_name = "IP:PORT", requires = "dns", value_parser = socket_address)]
+    pub(crate) name_server: Vec<SocketAddr>,
+    /// Resolver over HTTPS that is asked for them, such as https://dns.example/dns-query
+    #[arg(long, value_name = "URL", requires = "dns", conflicts_with = "name_server")]
+    pub(crate) dns_over_https: Option<String>,
     /// Ends when the standard input does, so that the node does not outlive the program that started it
     #[arg(long)]
     pub(crate) end_with_input: bool,

@@ -28,8 +28,18 @@ fn show(arguments: &AuthorityArguments, make: bool, output: Output) -> Result<()
         seed.save(&arguments.key)?;
     }
     let network = format!("{name}@{key}");
-    let value = json!({ "network": network, "authority": key.to_string(), "file": arguments.key });
-    output.print(network, &value)
+    let line = arguments
+        .zone
+        .as_ref()
+        .map(|domain| key.zone_line(domain))
+        .transpose()?;
+    let value = json!({
+        "network": network,
+        "authority": key.to_string(),
+        "file": arguments.key,
+        "zone": line,
+    });
+    output.print(line.as_ref().unwrap_or(&network), &value)
 }
 
 fn sign(command: &AuthoritySign, output: Output) -> Result<(), Failure> {
@@ -45,12 +55,17 @@ fn sign(command: &AuthoritySign, output: Output) -> Result<(), Failure> {
         expires: now + command.expires.0,
     };
     let certificate = authority.certify(name_of(&command.authority.network)?, &terms)?;
+    let zone = command.authority.zone.as_ref();
+    let line = zone
+        .map(|domain| certificate.zone_line(&terms.key, domain))
+        .transpose()?;
     let value = json!({
         "certificate": certificate.to_string(),
         "node": terms.key.to_string(),
         "address": terms.address,
+        "zone": line,
     });
-    output.print(&certificate, &value)
+    output.print(line.unwrap_or_else(|| certificate.to_string()), &value)
 }
 
 fn revoke(command: &AuthorityRevoke, output: Output) -> Result<(), Failure> {

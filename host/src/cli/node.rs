@@ -4,7 +4,11 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use std::path::Path;
 
-use selfsame_host::{Builder, Error, Event, Node, PeerId, ServeOptions, Telemetry, json};
+use selfsame_host::admission::{DnsCertificates, NameServers, Resolver};
+use selfsame_host::{
+    Builder, Certificate, Certified, Error, Event, IDENTITY_FILE, Node, NodeKey, PeerId, Seed, ServeOptions,
+    Telemetry, json,
+};
 use serde_json::json as value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -67,7 +71,11 @@ pub(crate) async fn host<T: Beside>(
     output: Output,
 ) -> Result<(), Failure> {
     let telemetry = follower(member);
-    let builder = settings(member, listen)?.observer(telemetry.clone());
+    let dns = Membership::of(member).await?;
+    let mut builder = settings(member, listen)?.observer(telemetry.clone());
+    if let Some(dns) = &dns {
+        builder = builder.certificate(dns.certificate.clone());
+    }
     let interrupted = interrupted(member.end_with_input)?;
     let mut reloads = Reloads::new()?;
     let what = format!("joining {}", member.network.network);
@@ -89,6 +97,7 @@ pub(crate) async fn host<T: Beside>(
     };
     let ended = tokio::select! {
         ended = work => ended,
+        () = keep_certified(&node, dns) => Ok(()),
         () = interrupted => Ok(()),
     };
     match ended {
@@ -114,6 +123,47 @@ pub(crate) async fn host<T: Beside>(
         }
         failed => failed,
     }
+}
+
+/// The certificate that a node has found in the DNS, and where it finds the next
+struct Membership {
+    key: NodeKey,
+    source: DnsCertificates,
+    certificate: Certificate,
+    certified: Certified,
+}
+
+impl Membership {
+    /// Looks for the certificate of the identity in the folder, if that is wanted.
+    async fn of(member: &Member) -> Result<Option<Self>, Failure> {
+        let Some(domain) = &member.dns else {
+            return Ok(None);
+        };
+        let servers = match &member.dns_over_https {
+            Some(url) => NameServers::https(url),
+            None if member.name_server.is_empty() => NameServers::system(),
+            None => NameServers::at(member.name_server.iter().copied()),
+        };
+        let source = DnsCertificates::new(servers.and_then(Resolver::new).map_err(Error::from)?, domain);
+        let (network, folder) = (&member.network.network, &member.data.folder);
+        std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
+        let key = Seed::load_or_create(&folder.join(IDENTITY_FILE))?.node_key(network)?;
+        let (certificate, certified) = source.newest(network, &key).await?;
+        Ok(Some(Self {
+            key,
+            source,
+            certificate,
+            certified,
+        }))
+    }
+}
+
+/// Renews a certificate that was found in the DNS, and never ends.
+async fn keep_certified(node: &Node, dns: Option<Membership>) {
+    if let Some(dns) = dns {
+        dns.source.keep(node, &dns.key, dns.certified).await;
+    }
+    core::future::pending().await
 }
 
 /// What counts the node's requests, and tells of them where that is wanted.

@@ -19,7 +19,7 @@ use tokio::time::{Instant, advance, pause, resume};
 use self::name_server::{NameServer, Query, framed, response};
 use crate::common::within;
 
-mod name_server;
+pub(crate) mod name_server;
 
 const DOMAIN: &str = "ring.example";
 const KEY: [u8; 32] = [9; 32];

@@ -4,14 +4,15 @@ use core::time::Duration;
 use std::path::Path;
 use std::time::SystemTime;
 
+use selfsame_host::admission::{DnsCertificates, NameServers, Resolver};
 use selfsame_host::{
     AuthorityKey, Builder, Certificate, CertificateTerms, Code, Error, Event, Node, NodeKey, Revocations,
     Seed,
 };
 
+use crate::admission::name_server::{NameServer, framed, response};
 use crate::common::nodes::{bootstrap, says};
 use crate::common::run::{fail, succeed};
-#[cfg(unix)]
 use crate::common::running::Running;
 use crate::common::{get, text, within};
 
@@ -165,7 +166,7 @@ async fn settings_that_do_not_fit_the_network_are_named() {
 async fn revoked_node_is_parted_with_and_may_come_back_with_a_later_certificate() {
     let authority = Authority::new(200);
     let seeds = seeds(1, 4);
-    let nodes = ring(&authority, &seeds).await;
+    let mut nodes = ring(&authority, &seeds).await;
     within(nodes[3].serve("hello", says("hello")))
         .await
         .expect("a service");
@@ -182,6 +183,7 @@ async fn revoked_node_is_parted_with_and_may_come_back_with_a_later_certificate(
         }
     }
     assert!(within(nodes[0].fetch(get("https://hello.mesh/"))).await.is_err());
+    nodes.remove(3).stop().await;
     let again = authority
         .member(&seeds[3])
         .bootstrap(bootstrap(&nodes[0]))
@@ -323,4 +325,90 @@ fn running_nodes_read_revocations_again_when_told() {
     one.signal("-HUP");
     one.event("disconnected");
     assert_eq!(one.end(), Some(0));
+}
+
+/// A name server whose answer to every query are these certificates.
+async fn zone(certificates: &[&Certificate]) -> NameServer {
+    let texts: Vec<String> = certificates
+        .iter()
+        .map(|certificate| format!("selfsame1={certificate}"))
+        .collect();
+    NameServer::start(move |query| {
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let message = response(&query.bytes, 0, 300, &texts);
+        vec![if query.is_tcp { framed(&message) } else { message }]
+    })
+    .await
+}
+
+fn found_at(server: &NameServer) -> DnsCertificates {
+    let servers = NameServers::at([server.address]).expect("one server");
+    DnsCertificates::new(Resolver::new(servers).expect("a resolver"), "ring.example")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn newest_certificate_in_the_dns_counts() {
+    let authority = Authority::new(200);
+    let seed = Seed::from_bytes([1; 32]);
+    let key = authority.key_of(&seed);
+    let now = SystemTime::now();
+    let until = |expires| {
+        let terms = CertificateTerms {
+            key,
+            address: None,
+            not_before: now - HOUR,
+            expires,
+        };
+        authority.seed.certify(NAME, &terms).expect("a certificate")
+    };
+    let (short, long) = (until(now + HOUR), until(now + 2 * HOUR));
+    let forged = Authority::new(201).certify(&seed, None);
+    let server = zone(&[&short, &long, &forged]).await;
+    let (certificate, certified) = within(found_at(&server).newest(&authority.network, &key))
+        .await
+        .expect("a certificate that counts");
+    assert_eq!(certificate, long);
+    assert!(certified.address.is_none());
+
+    let failure = async |certificates: &[&Certificate]| {
+        let server = zone(certificates).await;
+        let found = within(found_at(&server).newest(&authority.network, &key)).await;
+        code(&found.expect_err("none that counts"))
+    };
+    assert_eq!(failure(&[]).await, Some(Code::NoCertificate));
+    assert_eq!(failure(&[&forged]).await, Some(Code::WrongIssuer));
+    let over = until(now - HOUR / 2);
+    assert_eq!(failure(&[&over]).await, Some(Code::ExpiredCertificate));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn command_runs_a_node_with_the_certificate_in_the_dns() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_owned();
+    let network = found(&path, &["one"]);
+    let show = ["authority", "show", "--network", "t", "--zone", "ring.example"];
+    let line = succeed(&path, &show);
+    assert!(line.starts_with("_authority.ring.example."), "{line}");
+    let text = std::fs::read_to_string(path.join("one.certificate")).expect("a file");
+    let certificate: Certificate = text.parse().expect("a certificate");
+    let server = zone(&[&certificate]).await;
+    let at = server.address.to_string();
+    let run = move || {
+        let common = [
+            "node",
+            "--network",
+            &network,
+            "--allow-private",
+            "--listen",
+            "ws://127.0.0.1:0",
+        ];
+        let own = ["--data", "one", "--dns", "ring.example", "--name-server", &at];
+        let mut node = Running::start(&path, &[&common[..], &own].concat());
+        node.event("joined");
+        assert_eq!(node.end(), Some(0));
+        let stranger = ["--data", "two", "--dns", "ring.example", "--name-server", &at];
+        fail(&path, &[&common[..], &stranger].concat(), 1, &["certificate"]);
+    };
+    tokio::task::spawn_blocking(run).await.expect("an end");
+    assert!(server.queries() >= 2);
 }

@@ -93,9 +93,12 @@ pub(crate) fn response(query: &[u8], flags: u16, ttl_s: u32, texts: &[&str]) -> 
     for text in texts {
         out.extend_from_slice(&[0xc0, 12, 0, 16, 0, 1]);
         out.extend_from_slice(&ttl_s.to_be_bytes());
-        out.extend_from_slice(&(text.len() as u16 + 1).to_be_bytes());
-        out.push(text.len() as u8);
-        out.extend_from_slice(text.as_bytes());
+        let strings = text.as_bytes().chunks(255);
+        out.extend_from_slice(&((text.len() + strings.len()) as u16).to_be_bytes());
+        for string in strings {
+            out.push(string.len() as u8);
+            out.extend_from_slice(string);
+        }
     }
     out
 }
