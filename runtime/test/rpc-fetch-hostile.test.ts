@@ -3,8 +3,9 @@ import { describe, it, type TestContext } from "node:test";
 import { encodeRequestHead, encodeResponseHead, type RequestHead } from "../src/codec/http.ts";
 import type { Handler } from "../src/driver/serve.ts";
 import { createRpcClient, createRpcServer, type RpcClient } from "../src/entries/rpc-node.ts";
+import type { RpcHandler } from "../src/rpc/handler.ts";
 import { writeBatch, writeBegin } from "../src/rpc/procedures/wire.ts";
-import { clientOf, startPair, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
+import { clientOf, startFetchServer, startPair, UNOWNED, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
 import {
   bytes,
   CALLER,
@@ -12,11 +13,15 @@ import {
   KEY,
   NETWORK,
   SERVICE,
+  serveHttp,
   startClient,
   startServer,
   TestMesh,
 } from "./rpc-support.ts";
+import { member, until } from "./support.ts";
 
+/** The kind of a request for a batch. */
+const ASK = 1;
 const GET: RequestHead = { method: "GET", path: "/", headers: [] };
 
 /** A request, with whatever head and length of it. */
@@ -141,7 +146,7 @@ describe("a server of HTTP by RPC", () => {
 
 describe("a client of HTTP by RPC", () => {
   /** A client of a server that answers with any bytes, as a service of HTTP. */
-  async function startLiar(t: TestContext, answer: () => Uint8Array): Promise<RpcClient> {
+  async function startLiar(t: TestContext, answer: RpcHandler): Promise<RpcClient> {
     const { server } = startServer(t, answer, { idempotent: true });
     const { address } = await server.listenUdp({ host: "127.0.0.1", port: 0 });
     return startClient(t, {
@@ -193,6 +198,27 @@ describe("a client of HTTP by RPC", () => {
     answer = writeBatch(new Uint8Array(16), 0, false, [head]) as Uint8Array<ArrayBuffer>;
     const { body } = await client.fetch(URL_OF_SERVICE);
     await assert.rejects(new Response(body).text(), { name: "BadMessage" });
+  });
+
+  it("waits for no answer that does not begin, and for none that it has given up", async (t) => {
+    const stream = new Uint8Array(16);
+    let content = new Uint8Array();
+    let asked = 0;
+    const client = await startLiar(t, ({ payload }) => {
+      if (payload[4] !== ASK) return writeBatch(stream, 0, false, [content]);
+      asked++;
+      return writeBatch(stream, new DataView(payload.buffer, 21).getUint32(0, true), false, []);
+    });
+    const init = { timeout_ms: 60_000 };
+    await assert.rejects(client.fetch(URL_OF_SERVICE, init), { name: "Deadline" });
+    // Of a head that begins nobody knows when it ends.
+    const abort = new AbortController();
+    content = Uint8Array.of(0);
+    asked = 0;
+    const begun = client.fetch(URL_OF_SERVICE, { ...init, signal: abort.signal });
+    await until("the first batch has come", () => asked > 2);
+    abort.abort(new Error("enough"));
+    await assert.rejects(begun, { message: "enough" });
   });
 
   it("sends nothing to a service that does not carry HTTP", async (t) => {

@@ -153,6 +153,11 @@ describe("fetch of a mesh", () => {
     assert.ok(relay.up >= 2);
     later_ms += 31_000;
     relay.isBroken = true;
+    const begun_ms = now.call(performance);
+    const signal = AbortSignal.abort(new Error("enough"));
+    await assert.rejects(caller.fetch(URL_OF_SERVICE, { ...init, signal }), { message: "enough" });
+    await assert.rejects(caller.fetch(URL_OF_SERVICE, { ...init, timeout_ms: 50 }), { name: "Deadline" });
+    assert.ok(now.call(performance) - begun_ms < 1_000, "nobody waits for the sign of life");
     assert.equal(await (await caller.fetch(URL_OF_SERVICE, init)).text(), "next");
     assert.deepEqual(ways, ["POST ticket"]);
   });

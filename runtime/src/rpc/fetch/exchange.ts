@@ -1,7 +1,8 @@
+import { codeNumber } from "../../codec/code.ts";
 import { IDEMPOTENT } from "../../driver/call.ts";
 import type { MeshStream } from "../../driver/streams.ts";
 import type { RpcCaller } from "../call-options.ts";
-import { ProcedureCalls } from "../procedures/calls.ts";
+import { type Answered, ProcedureCalls } from "../procedures/calls.ts";
 import { ProcedureError } from "../procedures/error.ts";
 import { STREAM_BYTES, writeEnd } from "../procedures/wire.ts";
 import { EXCHANGE, type Exchange, writeExchange } from "./message.ts";
@@ -28,11 +29,18 @@ export async function sendExchange(
   const options = { idempotent: IDEMPOTENT.has(method), namesReplica: true, timeout_ms, signal };
   try {
     const first = await calls.send(writeExchange({ head, body }), options);
-    return pulledStream(calls, first, parts);
+    const stream = pulledStream(calls, first, parts);
+    // Its time is over when the service says that it has not begun.
+    if (isEmpty(first)) stream.reset(codeNumber("Deadline"));
+    return stream;
   } catch (error) {
     if (error instanceof ProcedureError) return failedStream(errorInSession(error), parts);
     throw error;
   }
+}
+
+function isEmpty({ message }: Answered): boolean {
+  return message.type === "Batch" && !message.isLast && message.items.length === 0;
 }
 
 /** Asks a replica of a service that carries HTTP for a sign of life; rejects without one. */

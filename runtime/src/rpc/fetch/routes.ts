@@ -1,5 +1,6 @@
 import { MeshError } from "../../codec/code.ts";
 import { IDEMPOTENT } from "../../driver/call.ts";
+import { unlessAborted, within } from "../../driver/deadline.ts";
 import type { Shortcut, WholeRequest } from "../../driver/shortcut.ts";
 import type { MeshStream } from "../../driver/streams.ts";
 import type { Timer, Timers } from "../../driver/timers.ts";
@@ -104,7 +105,7 @@ export class FetchRoutes implements Shortcut {
     const end_ms = performance.now() + timeout_ms;
     // What must not be sent twice is not sent to a replica that may be gone.
     const isDoubtful = !IDEMPOTENT.has(method) && route.isSilent;
-    if (isDoubtful && !(await this.#isThere(name, route))) return undefined;
+    if (isDoubtful && !(await this.#answersInTime(route, request))) return undefined;
     return this.#send(route, request, end_ms);
   }
 
@@ -126,6 +127,15 @@ export class FetchRoutes implements Shortcut {
     );
     if (tickets.has(name)) await this.#isThere(name, route);
     else route.close(true, fault === "Unreachable" ? 0 : ABSENT_PAUSE_MS);
+  }
+
+  /** The probe goes on when the request does not wait for it any more. */
+  #answersInTime(route: Route, { name, timeout_ms, signal }: WholeRequest): Promise<boolean> {
+    const late = (): MeshError => new MeshError("Deadline");
+    const { timers } = this.#parts;
+    return within({ timeout_ms, late, signal, timers }, (ending) =>
+      unlessAborted(this.#isThere(name, route), ending),
+    );
   }
 
   async #isThere(name: string, route: Route): Promise<boolean> {
