@@ -13,7 +13,6 @@ import {
   KEY,
   NETWORK,
   SERVICE,
-  serveHttp,
   startClient,
   startServer,
   TestMesh,
@@ -133,6 +132,35 @@ describe("a server of HTTP by RPC", () => {
     const other = clientOf(t, server, address, { caller: "cd".repeat(32) });
     assert.equal((await other.fetch(URL_OF_SERVICE)).status, 403);
     assert.equal(records.length, 3);
+  });
+
+  it("gives out no tickets that lead past who may call in sessions", async (t) => {
+    const { mesh: provider, bootstrap } = await member({ network: NETWORK });
+    t.after(() => provider.close());
+    const { mesh: caller } = await member({ network: NETWORK, bootstrap });
+    t.after(() => caller.close());
+    const allow = (_: string, { url }: Request): boolean => !url.endsWith("/secret");
+    const fetch: Handler = (_, { assurance }) => new Response(assurance);
+    const secret = `${URL_OF_SERVICE}/secret`;
+    for (const options of [{}, { allow }]) {
+      const { server, address, records } = await startFetchServer(t, fetch, options);
+      const tickets = server.tickets(address);
+      // A handler around it changes nothing.
+      const handler: Handler = (request, context) => tickets(request, context);
+      for (const served of [tickets, handler]) {
+        await provider.serve(SERVICE, served, { ...UNOWNED, allow });
+        const client = createRpcClient({ mesh: caller, lookup: UNOWNED });
+        assert.equal((await caller.fetch(secret, UNOWNED)).status, 403);
+        if (options.allow === undefined) {
+          await assert.rejects(client.fetch(secret), { name: "NoService" });
+          assert.match(records.pop()?.text ?? "", /createRpcServer/);
+        } else {
+          assert.equal((await client.fetch(secret)).status, 403);
+          assert.equal(await (await client.fetch(URL_OF_SERVICE)).text(), "ticket");
+        }
+        client.close();
+      }
+    }
   });
 
   it("has a handler of calls or of HTTP", () => {

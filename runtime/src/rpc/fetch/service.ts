@@ -1,7 +1,14 @@
 import { problem } from "../../codec/problem.ts";
 import { IDEMPOTENT } from "../../driver/call.ts";
 import type { Logger } from "../../driver/log.ts";
-import { type CallContext, contextOf, Endpoint, type Handler, issuedContext } from "../../driver/serve.ts";
+import {
+  type CallContext,
+  contextOf,
+  Endpoint,
+  type Handler,
+  isGated,
+  issuedContext,
+} from "../../driver/serve.ts";
 import { checkAllow, type ServeOptions } from "../../driver/service.ts";
 import type { Timers } from "../../driver/timers.ts";
 import { detach } from "../../guard.ts";
@@ -47,6 +54,12 @@ export class HttpService implements Disposable {
     this.#endpoint = new Endpoint(parts, { context, logger, observer: undefined });
     this.#streams = isLasting ? new StreamTable(BYTES, timers) : new StreamTable(BYTES, timers, 0);
     this.handler = handlerOf(this.#streams, (name, value, request) => this.#begin(name, value, request));
+  }
+
+  /** Whether `allow` of `mesh.serve` decides who makes a request in a session, and nothing who makes one by RPC. */
+  lacksAllow(request: Request, context: unknown): boolean {
+    const proven = contextOf(request) ?? issuedContext(context);
+    return this.#options.allow === undefined && proven !== undefined && isGated(proven);
   }
 
   /** Answers a request that came in a session of the mesh. */
