@@ -13,6 +13,7 @@ import {
   KEY,
   NETWORK,
   SERVICE,
+  serveHttp,
   startClient,
   startServer,
   TestMesh,
@@ -161,6 +162,26 @@ describe("a server of HTTP by RPC", () => {
         client.close();
       }
     }
+  });
+
+  it("holds of one source's requests little until their answers end", async (t) => {
+    const pull = (controller: ReadableStreamDefaultController): void =>
+      controller.enqueue(new Uint8Array(20_000));
+    const { server } = await startFetchServer(t, () => new Response(new ReadableStream({ pull })));
+    const of = async (ip: string): Promise<RpcClient> =>
+      clientOf(t, server, await serveHttp(t, (request) => server.fetch(request, { address: ip })));
+    const [client, other] = [await of("8.8.8.8"), await of("9.9.9.9")];
+    const init = { method: "POST", body: new Uint8Array(15_000_000) };
+    const open = [await client.fetch(URL_OF_SERVICE, init), await client.fetch(URL_OF_SERVICE, init)];
+    await assert.rejects(client.fetch(URL_OF_SERVICE, init), { name: "TooManyStreams" });
+    for (const answer of [await other.fetch(URL_OF_SERVICE, init), open[0]]) await answer?.body?.cancel();
+    await until("there is room again", () =>
+      client.fetch(URL_OF_SERVICE, init).then(
+        (answer) => open.push(answer) > 0,
+        () => false,
+      ),
+    );
+    for (const { body } of open) await body?.cancel();
   });
 
   it("has a handler of calls or of HTTP", () => {

@@ -12,9 +12,12 @@ import {
 import { checkAllow, type ServeOptions } from "../../driver/service.ts";
 import type { Timers } from "../../driver/timers.ts";
 import { detach } from "../../guard.ts";
+import { Shares } from "../../transports/shares.ts";
+import { ipPortOf } from "../endpoint.ts";
 import { RpcRefusal, type RpcRequest } from "../handler.ts";
 import { handlerOf, type ProcedureHandler } from "../procedures/implement.ts";
 import { StreamTable } from "../procedures/streams.ts";
+import { MAX_HELD, SOURCE_HELD } from "../serving.ts";
 import { isReserved } from "../ticket.ts";
 import { answerOf } from "./answer-source.ts";
 import { BYTES, EXCHANGE, readExchange } from "./message.ts";
@@ -42,6 +45,7 @@ export class HttpService implements Disposable {
   readonly #options: HttpServiceOptions;
   readonly #endpoint: Endpoint;
   readonly #streams: StreamTable;
+  readonly #held: Shares = new Shares(SOURCE_HELD, MAX_HELD);
 
   constructor(options: HttpServiceOptions) {
     const { service: name, fetch: handler, timers, logger, isLasting } = options;
@@ -78,7 +82,10 @@ export class HttpService implements Disposable {
       throw new RpcRefusal("NoService", "the service carries HTTP and has no procedures");
     const { head, body } = this.#read(value, request);
     const { service, timers } = this.#options;
-    const served = { service, caller: request.caller, head, body };
+    const { caller, payload, source } = request;
+    const held = this.#held.take(ipPortOf(source)?.ip ?? "", payload.length);
+    if (held === undefined) throw new RpcRefusal("TooManyRequests");
+    const served = { service, caller, head, body, held };
     return this.#streams.answer(request, (signal) => answerOf(this.#endpoint, served, signal, timers));
   }
 
