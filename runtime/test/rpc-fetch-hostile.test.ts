@@ -173,7 +173,7 @@ describe("a server of HTTP by RPC", () => {
     const [client, other] = [await of("8.8.8.8"), await of("9.9.9.9")];
     const init = { method: "POST", body: new Uint8Array(15_000_000) };
     const open = [await client.fetch(URL_OF_SERVICE, init), await client.fetch(URL_OF_SERVICE, init)];
-    await assert.rejects(client.fetch(URL_OF_SERVICE, init), { name: "TooManyStreams" });
+    await assert.rejects(client.fetch(URL_OF_SERVICE, init), { name: "TooManyRequests" });
     for (const answer of [await other.fetch(URL_OF_SERVICE, init), open[0]]) await answer?.body?.cancel();
     await until("there is room again", () =>
       client.fetch(URL_OF_SERVICE, init).then(

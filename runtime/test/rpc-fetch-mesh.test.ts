@@ -3,6 +3,7 @@ import { describe, it, type TestContext } from "node:test";
 import type { Handler } from "../src/driver/serve.ts";
 import type { NodeMesh } from "../src/entries/node.ts";
 import { createRpcClient } from "../src/entries/rpc-node.ts";
+import type { RpcServerOptions } from "../src/rpc/server.ts";
 import { startFetchServer, UdpRelay, UNOWNED, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
 import { bytes, echo, NETWORK, SERVICE, startServer } from "./rpc-support.ts";
 import { leaf, member, until } from "./support.ts";
@@ -43,7 +44,11 @@ interface Held {
 }
 
 /** A node that holds a ticket of a service, whose replica has shown that it is there, and has no session with it any more. */
-async function holdTicket(t: TestContext, answer: Handler = () => new Response("answer")): Promise<Held> {
+async function holdTicket(
+  t: TestContext,
+  answer: Handler = () => new Response("answer"),
+  options: Partial<RpcServerOptions> = {},
+): Promise<Held> {
   const ended: string[] = [];
   const { caller, start } = await startRing(t, (peer) => ended.push(peer));
   const ways: string[] = [];
@@ -51,7 +56,7 @@ async function holdTicket(t: TestContext, answer: Handler = () => new Response("
     ways.push(`${request.method} ${context.assurance}`);
     return answer(request, context);
   };
-  const { server, address } = await startFetchServer(t, handler);
+  const { server, address } = await startFetchServer(t, handler, options);
   const relay = await UdpRelay.start(t, address);
   const provider = await start();
   await provider.serve(SERVICE, server.tickets(relay.address), UNOWNED);
@@ -179,6 +184,18 @@ describe("fetch of a mesh", () => {
     await next.serve(SERVICE, () => new Response("next"), UNOWNED);
     assert.equal(await (await ask("")).text(), "next");
     for (const { body } of open) await body?.cancel();
+  });
+
+  it("sends a request that must not be sent twice by session to a service that keeps nothing", async (t) => {
+    const { caller, relay, start, ways } = await holdTicket(t, undefined, { stateless: true });
+    const next = await start();
+    await next.serve(SERVICE, () => new Response("next"), UNOWNED);
+    assert.equal(await (await caller.fetch(URL_OF_SERVICE, UNOWNED)).text(), "answer");
+    relay.reset();
+    const init = { ...UNOWNED, method: "POST", body: "once" };
+    assert.equal(await (await caller.fetch(URL_OF_SERVICE, init)).text(), "next");
+    assert.ok(relay.up > 0, "it was refused");
+    assert.deepEqual(ways, ["GET ticket"]);
   });
 
   it("never repeats a request that may have been carried out", async (t) => {

@@ -1,4 +1,4 @@
-import { codeNumber } from "../../codec/code.ts";
+import { codeNumber, MeshError } from "../../codec/code.ts";
 import { IDEMPOTENT } from "../../driver/call.ts";
 import type { MeshStream } from "../../driver/streams.ts";
 import type { RpcCaller } from "../call-options.ts";
@@ -10,6 +10,9 @@ import { errorInSession, failedStream, type PulledParts, pulledStream } from "./
 
 /** No stream has this id. */
 const NO_STREAM: Uint8Array = /* @__PURE__ */ new Uint8Array(STREAM_BYTES);
+
+/** Failures that come in place of the handler's answer: the request was not carried out. */
+const NOT_BEGUN: ReadonlySet<string> = /* @__PURE__ */ new Set(["NoService", "TooManyRequests"]);
 
 /** A request to a service. */
 export interface SentExchange extends Exchange {
@@ -34,8 +37,9 @@ export async function sendExchange(
     if (isEmpty(first)) stream.reset(codeNumber("Deadline"));
     return stream;
   } catch (error) {
-    if (error instanceof ProcedureError) return failedStream(errorInSession(error), parts);
-    throw error;
+    if (!(error instanceof ProcedureError)) throw error;
+    if (NOT_BEGUN.has(error.name)) throw new MeshError(error.code);
+    return failedStream(errorInSession(error), parts);
   }
 }
 

@@ -84,7 +84,7 @@ export class HttpService implements Disposable {
     const { service, timers } = this.#options;
     const { caller, payload, source } = request;
     const held = this.#held.take(ipPortOf(source)?.ip ?? "", payload.length);
-    if (held === undefined) throw new RpcRefusal("TooManyRequests");
+    if (held === undefined) throw new RpcRefusal("TooManyRequests", "there is no room for the request");
     const served = { service, caller, head, body, held };
     return this.#streams.answer(request, (signal) => answerOf(this.#endpoint, served, signal, timers));
   }
@@ -98,6 +98,9 @@ export class HttpService implements Disposable {
       throw new RpcRefusal("BadMessage", "a WebSocket needs a session of the mesh");
     if (isReserved(path))
       throw new RpcRefusal("NoService", "what the mesh itself asks for comes in its sessions");
+    // Its answer may be long, and it must not be sent again.
+    if (!isIdempotent && !this.#options.isLasting)
+      throw new RpcRefusal("NoService", "a stateless server takes idempotent requests only");
     return exchange;
   }
 }
