@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { encodeRequestHead, encodeResponseHead, type RequestHead } from "../src/codec/http.ts";
-import type { Handler } from "../src/driver/serve.ts";
+import type { CallContext, Handler } from "../src/driver/serve.ts";
 import { createRpcClient, createRpcServer, type RpcClient } from "../src/entries/rpc-node.ts";
 import type { RpcHandler } from "../src/rpc/handler.ts";
 import { writeBatch, writeBegin } from "../src/rpc/procedures/wire.ts";
@@ -148,7 +148,11 @@ describe("a server of HTTP by RPC", () => {
       const tickets = server.tickets(address);
       // A handler around it changes nothing.
       const handler: Handler = (request, context) => tickets(request, context);
-      for (const served of [tickets, handler]) {
+      const answer: Handler = (request, { caller }) =>
+        new URL(request.url).pathname.startsWith("/.well-known")
+          ? server.answerPeer(request, caller, address)
+          : fetch(request, {} as CallContext);
+      for (const served of [tickets, handler, answer]) {
         await provider.serve(SERVICE, served, { ...UNOWNED, allow });
         const client = createRpcClient({ mesh: caller, lookup: UNOWNED });
         assert.equal((await caller.fetch(secret, UNOWNED)).status, 403);

@@ -186,6 +186,7 @@ export class RpcServer implements Disposable {
   async answerPeer(request: Request, caller: string, ...addresses: readonly string[]): Promise<Response> {
     fromHex(caller, 32, "caller");
     checkAddresses(addresses);
+    if (this.#http?.lacksAllow(request) === true) return this.#withoutAllow();
     return this.#isClosed ? problem(503) : this.#answer(request, caller, addresses);
   }
 

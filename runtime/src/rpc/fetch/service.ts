@@ -61,7 +61,7 @@ export class HttpService implements Disposable {
   }
 
   /** Whether `allow` of `mesh.serve` decides who makes a request in a session, and nothing who makes one by RPC. */
-  lacksAllow(request: Request, context: unknown): boolean {
+  lacksAllow(request: Request, context?: unknown): boolean {
     const proven = contextOf(request) ?? issuedContext(context);
     return this.#options.allow === undefined && proven !== undefined && isGated(proven);
   }
