@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import type { Handler } from "../src/driver/serve.ts";
 import type { NodeMesh } from "../src/entries/node.ts";
-import { createRpcClient } from "../src/entries/rpc-node.ts";
+import { createRpcClient, type RpcClient } from "../src/entries/rpc-node.ts";
 import type { RpcServerOptions } from "../src/rpc/server.ts";
 import { startFetchServer, UdpRelay, UNOWNED, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
 import { bytes, echo, NETWORK, SERVICE, startServer } from "./rpc-support.ts";
@@ -37,6 +37,7 @@ async function startRing(t: TestContext, ended: (peer: string) => void = () => u
 
 interface Held {
   readonly caller: NodeMesh;
+  readonly client: RpcClient;
   readonly relay: UdpRelay;
   readonly start: Ring["start"];
   /** How each request came. */
@@ -76,7 +77,7 @@ async function holdTicket(
   });
   relay.reset();
   ways.splice(0);
-  return { caller, relay, start, ways };
+  return { caller, client, relay, start, ways };
 }
 
 describe("fetch of a mesh", () => {
@@ -256,6 +257,25 @@ describe("fetch of a mesh", () => {
     const next = await start();
     await next.serve(SERVICE, () => new Response("next"), UNOWNED);
     assert.equal(await (await caller.fetch(URL_OF_SERVICE, UNOWNED)).text(), "next");
+  });
+
+  it("goes on in a session when the client is closed whose RPC it takes", async (t) => {
+    const { caller, client, start, ways } = await holdTicket(t, ({ url }) =>
+      url.endsWith("/slow") ? new Promise(() => undefined) : new Response(),
+    );
+    const next = await start();
+    await next.serve(SERVICE, ({ method }) => new Response(`next ${method}`), UNOWNED);
+    const asking = ["GET", "POST"].map(async (method) => {
+      const answer = await caller.fetch(`${URL_OF_SERVICE}/slow`, { ...UNOWNED, method });
+      return answer.text();
+    });
+    const outcome = Promise.allSettled(asking);
+    await until("the handler is asked", () => ways.length === 2);
+    client.close();
+    const [read, written] = await outcome;
+    assert.deepEqual(read, { status: "fulfilled", value: "next GET" });
+    assert.ok(written?.status === "rejected");
+    assert.equal(written.reason.name, "OutcomeUnknown");
   });
 
   it("asks a service for a ticket once that has none, or carries no HTTP", async (t) => {

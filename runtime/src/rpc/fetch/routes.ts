@@ -23,14 +23,11 @@ const PROBE_MS = 2_000;
 const HEARD_MS = 30_000;
 /** Clocks and timers round: a call may end so much before its time is over. */
 const ROUNDING_MS = 5;
-/** Errors after which a call that is bound to one replica may have been carried out, and those of one that is idempotent. */
-const OPEN_BOUND: ReadonlySet<string> = /* @__PURE__ */ new Set([
-  "Cancelled",
-  "Deadline",
-  "HandlerFailed",
-  "OutcomeUnknown",
-]);
-const OPEN_IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN_BOUND, "TimedOut"]);
+/** Errors after which a call may have been carried out, whatever it is; then those of one that is bound to one replica, or idempotent. */
+const OPEN: readonly string[] = ["Deadline", "HandlerFailed", "OutcomeUnknown"];
+/** A client that is closed cancels its calls, which nobody else has given up. */
+const OPEN_BOUND: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN, "Cancelled"]);
+const OPEN_IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN, "TimedOut"]);
 
 /** Requests to a service whose answers have not ended: its replica has room for 32 bodies of a caller. */
 const MAX_OPEN = 24;
@@ -179,7 +176,9 @@ export class FetchRoutes implements Shortcut {
       if (!gone.signal.aborted) route.close(!isLate);
       const mayBeDone = (isIdempotent ? OPEN_IDEMPOTENT : OPEN_BOUND).has(error.name);
       if (!mayBeDone) return undefined;
-      return failedStream(isLate ? new MeshError("Deadline") : error, { service: name, timers });
+      const isCancelled = error.name === "Cancelled";
+      const told = isCancelled ? new MeshError("OutcomeUnknown", "", { cause: error }) : error;
+      return failedStream(isLate ? new MeshError("Deadline") : told, { service: name, timers });
     } finally {
       watch?.stop();
     }
