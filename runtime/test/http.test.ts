@@ -315,6 +315,21 @@ describe("a body of a peer that lies about its length", () => {
   }
 });
 
+test("a stream that is given up just before the peer's end is gone once", () => {
+  let gone = 0;
+  const opened = { stream: 7, peer: new Uint8Array(32), service: "a", head: new Uint8Array() };
+  const stream = new MeshStream(
+    opened,
+    platformTimers,
+    () => undefined,
+    () => gone++,
+  );
+  stream.end();
+  stream.reset(1);
+  stream.onEnd();
+  assert.equal(gone, 1);
+});
+
 describe("whether a peer sends any bytes", () => {
   for (const [what, event, expected] of [
     ["bytes", (stream: MeshStream) => stream.onData(Uint8Array.of(1)), true],

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { encodeRequestHead, encodeResponseHead, type RequestHead } from "../src/codec/http.ts";
-import type { Handler } from "../src/driver/serve.ts";
+import type { CallContext, Handler } from "../src/driver/serve.ts";
 import { createRpcClient, createRpcServer, type RpcClient } from "../src/entries/rpc-node.ts";
+import type { RpcHandler } from "../src/rpc/handler.ts";
 import { writeBatch, writeBegin } from "../src/rpc/procedures/wire.ts";
-import { clientOf, startPair, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
+import { clientOf, startFetchServer, startPair, UNOWNED, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
 import {
   bytes,
   CALLER,
@@ -12,11 +13,15 @@ import {
   KEY,
   NETWORK,
   SERVICE,
+  serveHttp,
   startClient,
   startServer,
   TestMesh,
 } from "./rpc-support.ts";
+import { member, until } from "./support.ts";
 
+/** The kind of a request for a batch. */
+const ASK = 1;
 const GET: RequestHead = { method: "GET", path: "/", headers: [] };
 
 /** A request, with whatever head and length of it. */
@@ -130,6 +135,59 @@ describe("a server of HTTP by RPC", () => {
     assert.equal(records.length, 3);
   });
 
+  it("gives out no tickets that lead past who may call in sessions", async (t) => {
+    const { mesh: provider, bootstrap } = await member({ network: NETWORK });
+    t.after(() => provider.close());
+    const { mesh: caller } = await member({ network: NETWORK, bootstrap });
+    t.after(() => caller.close());
+    const allow = (_: string, { url }: Request): boolean => !url.endsWith("/secret");
+    const fetch: Handler = (_, { assurance }) => new Response(assurance);
+    const secret = `${URL_OF_SERVICE}/secret`;
+    for (const options of [{}, { allow }]) {
+      const { server, address, records } = await startFetchServer(t, fetch, options);
+      const tickets = server.tickets(address);
+      // A handler around it changes nothing.
+      const handler: Handler = (request, context) => tickets(request, context);
+      const answer: Handler = (request, { caller }) =>
+        new URL(request.url).pathname.startsWith("/.well-known")
+          ? server.answerPeer(request, caller, address)
+          : fetch(request, {} as CallContext);
+      for (const served of [tickets, handler, answer]) {
+        await provider.serve(SERVICE, served, { ...UNOWNED, allow });
+        const client = createRpcClient({ mesh: caller, lookup: UNOWNED });
+        assert.equal((await caller.fetch(secret, UNOWNED)).status, 403);
+        if (options.allow === undefined) {
+          await assert.rejects(client.fetch(secret), { name: "NoService" });
+          assert.match(records.pop()?.text ?? "", /createRpcServer/);
+        } else {
+          assert.equal((await client.fetch(secret)).status, 403);
+          assert.equal(await (await client.fetch(URL_OF_SERVICE)).text(), "ticket");
+        }
+        client.close();
+      }
+    }
+  });
+
+  it("holds of one source's requests little until their answers end", async (t) => {
+    const pull = (controller: ReadableStreamDefaultController): void =>
+      controller.enqueue(new Uint8Array(20_000));
+    const { server } = await startFetchServer(t, () => new Response(new ReadableStream({ pull })));
+    const of = async (ip: string): Promise<RpcClient> =>
+      clientOf(t, server, await serveHttp(t, (request) => server.fetch(request, { address: ip })));
+    const [client, other] = [await of("8.8.8.8"), await of("9.9.9.9")];
+    const init = { method: "POST", body: new Uint8Array(15_000_000) };
+    const open = [await client.fetch(URL_OF_SERVICE, init), await client.fetch(URL_OF_SERVICE, init)];
+    await assert.rejects(client.fetch(URL_OF_SERVICE, init), { name: "TooManyRequests" });
+    for (const answer of [await other.fetch(URL_OF_SERVICE, init), open[0]]) await answer?.body?.cancel();
+    await until("there is room again", () =>
+      client.fetch(URL_OF_SERVICE, init).then(
+        (answer) => open.push(answer) > 0,
+        () => false,
+      ),
+    );
+    for (const { body } of open) await body?.cancel();
+  });
+
   it("has a handler of calls or of HTTP", () => {
     const base = { network: NETWORK, service: SERVICE, ticketKey: KEY };
     const fetch: Handler = () => new Response();
@@ -141,7 +199,7 @@ describe("a server of HTTP by RPC", () => {
 
 describe("a client of HTTP by RPC", () => {
   /** A client of a server that answers with any bytes, as a service of HTTP. */
-  async function startLiar(t: TestContext, answer: () => Uint8Array): Promise<RpcClient> {
+  async function startLiar(t: TestContext, answer: RpcHandler): Promise<RpcClient> {
     const { server } = startServer(t, answer, { idempotent: true });
     const { address } = await server.listenUdp({ host: "127.0.0.1", port: 0 });
     return startClient(t, {
@@ -193,6 +251,27 @@ describe("a client of HTTP by RPC", () => {
     answer = writeBatch(new Uint8Array(16), 0, false, [head]) as Uint8Array<ArrayBuffer>;
     const { body } = await client.fetch(URL_OF_SERVICE);
     await assert.rejects(new Response(body).text(), { name: "BadMessage" });
+  });
+
+  it("waits for no answer that does not begin, and for none that it has given up", async (t) => {
+    const stream = new Uint8Array(16);
+    let content = new Uint8Array();
+    let asked = 0;
+    const client = await startLiar(t, ({ payload }) => {
+      if (payload[4] !== ASK) return writeBatch(stream, 0, false, [content]);
+      asked++;
+      return writeBatch(stream, new DataView(payload.buffer, 21).getUint32(0, true), false, []);
+    });
+    const init = { timeout_ms: 60_000 };
+    await assert.rejects(client.fetch(URL_OF_SERVICE, init), { name: "Deadline" });
+    // Of a head that begins nobody knows when it ends.
+    const abort = new AbortController();
+    content = Uint8Array.of(0);
+    asked = 0;
+    const begun = client.fetch(URL_OF_SERVICE, { ...init, signal: abort.signal });
+    await until("the first batch has come", () => asked > 2);
+    abort.abort(new Error("enough"));
+    await assert.rejects(begun, { message: "enough" });
   });
 
   it("sends nothing to a service that does not carry HTTP", async (t) => {

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import type { Handler } from "../src/driver/serve.ts";
 import type { NodeMesh } from "../src/entries/node.ts";
-import { createRpcClient } from "../src/entries/rpc-node.ts";
+import { createRpcClient, type RpcClient } from "../src/entries/rpc-node.ts";
+import type { RpcServerOptions } from "../src/rpc/server.ts";
 import { startFetchServer, UdpRelay, UNOWNED, URL_OF_SERVICE } from "./rpc-fetch-support.ts";
 import { bytes, echo, NETWORK, SERVICE, startServer } from "./rpc-support.ts";
 import { leaf, member, until } from "./support.ts";
@@ -36,6 +37,7 @@ async function startRing(t: TestContext, ended: (peer: string) => void = () => u
 
 interface Held {
   readonly caller: NodeMesh;
+  readonly client: RpcClient;
   readonly relay: UdpRelay;
   readonly start: Ring["start"];
   /** How each request came. */
@@ -43,7 +45,11 @@ interface Held {
 }
 
 /** A node that holds a ticket of a service, whose replica has shown that it is there, and has no session with it any more. */
-async function holdTicket(t: TestContext, answer: Handler = () => new Response("answer")): Promise<Held> {
+async function holdTicket(
+  t: TestContext,
+  answer: Handler = () => new Response("answer"),
+  options: Partial<RpcServerOptions> = {},
+): Promise<Held> {
   const ended: string[] = [];
   const { caller, start } = await startRing(t, (peer) => ended.push(peer));
   const ways: string[] = [];
@@ -51,7 +57,7 @@ async function holdTicket(t: TestContext, answer: Handler = () => new Response("
     ways.push(`${request.method} ${context.assurance}`);
     return answer(request, context);
   };
-  const { server, address } = await startFetchServer(t, handler);
+  const { server, address } = await startFetchServer(t, handler, options);
   const relay = await UdpRelay.start(t, address);
   const provider = await start();
   await provider.serve(SERVICE, server.tickets(relay.address), UNOWNED);
@@ -71,7 +77,7 @@ async function holdTicket(t: TestContext, answer: Handler = () => new Response("
   });
   relay.reset();
   ways.splice(0);
-  return { caller, relay, start, ways };
+  return { caller, client, relay, start, ways };
 }
 
 describe("fetch of a mesh", () => {
@@ -153,6 +159,11 @@ describe("fetch of a mesh", () => {
     assert.ok(relay.up >= 2);
     later_ms += 31_000;
     relay.isBroken = true;
+    const begun_ms = now.call(performance);
+    const signal = AbortSignal.abort(new Error("enough"));
+    await assert.rejects(caller.fetch(URL_OF_SERVICE, { ...init, signal }), { message: "enough" });
+    await assert.rejects(caller.fetch(URL_OF_SERVICE, { ...init, timeout_ms: 50 }), { name: "Deadline" });
+    assert.ok(now.call(performance) - begun_ms < 1_000, "nobody waits for the sign of life");
     assert.equal(await (await caller.fetch(URL_OF_SERVICE, init)).text(), "next");
     assert.deepEqual(ways, ["POST ticket"]);
   });
@@ -174,6 +185,18 @@ describe("fetch of a mesh", () => {
     await next.serve(SERVICE, () => new Response("next"), UNOWNED);
     assert.equal(await (await ask("")).text(), "next");
     for (const { body } of open) await body?.cancel();
+  });
+
+  it("sends a request that must not be sent twice by session to a service that keeps nothing", async (t) => {
+    const { caller, relay, start, ways } = await holdTicket(t, undefined, { stateless: true });
+    const next = await start();
+    await next.serve(SERVICE, () => new Response("next"), UNOWNED);
+    assert.equal(await (await caller.fetch(URL_OF_SERVICE, UNOWNED)).text(), "answer");
+    relay.reset();
+    const init = { ...UNOWNED, method: "POST", body: "once" };
+    assert.equal(await (await caller.fetch(URL_OF_SERVICE, init)).text(), "next");
+    assert.ok(relay.up > 0, "it was refused");
+    assert.deepEqual(ways, ["GET ticket"]);
   });
 
   it("never repeats a request that may have been carried out", async (t) => {
@@ -234,6 +257,25 @@ describe("fetch of a mesh", () => {
     const next = await start();
     await next.serve(SERVICE, () => new Response("next"), UNOWNED);
     assert.equal(await (await caller.fetch(URL_OF_SERVICE, UNOWNED)).text(), "next");
+  });
+
+  it("goes on in a session when the client is closed whose RPC it takes", async (t) => {
+    const { caller, client, start, ways } = await holdTicket(t, ({ url }) =>
+      url.endsWith("/slow") ? new Promise(() => undefined) : new Response(),
+    );
+    const next = await start();
+    await next.serve(SERVICE, ({ method }) => new Response(`next ${method}`), UNOWNED);
+    const asking = ["GET", "POST"].map(async (method) => {
+      const answer = await caller.fetch(`${URL_OF_SERVICE}/slow`, { ...UNOWNED, method });
+      return answer.text();
+    });
+    const outcome = Promise.allSettled(asking);
+    await until("the handler is asked", () => ways.length === 2);
+    client.close();
+    const [read, written] = await outcome;
+    assert.deepEqual(read, { status: "fulfilled", value: "next GET" });
+    assert.ok(written?.status === "rejected");
+    assert.equal(written.reason.name, "OutcomeUnknown");
   });
 
   it("asks a service for a ticket once that has none, or carries no HTTP", async (t) => {

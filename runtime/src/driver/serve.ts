@@ -51,6 +51,8 @@ const UPLOADS: ReadonlySet<string> = /* @__PURE__ */ new Set(["PATCH", "POST", "
 const contexts: WeakMap<Request, CallContext> = /* @__PURE__ */ new WeakMap();
 /** The contexts that handlers were given: nobody else can make one. */
 const issued: WeakSet<object> = /* @__PURE__ */ new WeakSet();
+/** Those of requests that `allow` has let pass. */
+const gated: WeakSet<object> = /* @__PURE__ */ new WeakSet();
 
 /**
  * Who made a request, if it came over the mesh to a handler of this process. It knows the very `Request` object, so no
@@ -64,6 +66,11 @@ export function contextOf(request: Request): CallContext | undefined {
 export function issuedContext(value: unknown): CallContext | undefined {
   const isIssued = typeof value === "object" && value !== null && issued.has(value);
   return isIssued ? (value as CallContext) : undefined;
+}
+
+/** Whether `allow` of the name decides who makes such requests. */
+export function isGated(context: CallContext): boolean {
+  return gated.has(context);
 }
 
 /** How the requests to a name are answered. */
@@ -173,6 +180,7 @@ export class Endpoint {
       const context = { caller, ...this.#context };
       contexts.set(request, context);
       issued.add(context);
+      if (allow !== undefined) gated.add(context);
       if (offered === undefined) return await encode(await handler(request, context));
       const offer = new Offer(request, offered);
       return await offer.during(async () => encode(await handler(request, context), offer));

@@ -237,7 +237,7 @@ export class MeshStream {
   onEnd(): void {
     this.#remoteEnded = true;
     this.#wakeReader?.();
-    if (this.#localEnded) this.#gone(this);
+    if (this.#localEnded && this.#error === undefined) this.#gone(this);
   }
 
   /** The driver brings credit. */

@@ -1,4 +1,4 @@
-import { MeshError } from "../codec/code.ts";
+import { codeNumber, MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import { fromHex, toBase64Url } from "../codec/hex.ts";
 import { problem } from "../codec/problem.ts";
@@ -48,7 +48,10 @@ export interface RpcServerOptions extends LogOptions {
    * OPTIONS, PUT and DELETE are the calls that `idempotent` is about.
    */
   readonly fetch?: Handler | undefined;
-  /** Who may make which requests of HTTP by RPC, as `allow` of `mesh.serve`, which decides over tickets and sessions alone. */
+  /**
+   * Who may make which requests of HTTP by RPC, as `allow` of `mesh.serve`, which decides over sessions alone: where only that one is given,
+   * there are no tickets.
+   */
   readonly allow?: HttpServiceOptions["allow"];
   /** What `fetch` is told by RPC of its platform; nothing unless given. */
   readonly context?: HttpServiceOptions["context"];
@@ -171,6 +174,7 @@ export class RpcServer implements Disposable {
         return this.#keys.fetch(request, context);
       }
       if (this.#http !== undefined && pathname !== TICKET_PATH) return this.#http.answer(request, context);
+      if (this.#http?.lacksAllow(request, context) === true) return this.#withoutAllow();
       return this.#answer(request, provenCaller(request, context), addresses);
     };
   }
@@ -182,6 +186,7 @@ export class RpcServer implements Disposable {
   async answerPeer(request: Request, caller: string, ...addresses: readonly string[]): Promise<Response> {
     fromHex(caller, 32, "caller");
     checkAddresses(addresses);
+    if (this.#http?.lacksAllow(request) === true) return this.#withoutAllow();
     return this.#isClosed ? problem(503) : this.#answer(request, caller, addresses);
   }
 
@@ -236,6 +241,14 @@ export class RpcServer implements Disposable {
     const [timers, logger] = [this.#timers, this.#logger];
     if (fetch === undefined) return undefined;
     return new HttpService({ service, fetch, allow, context, timers, logger, isLasting: !stateless });
+  }
+
+  /** Gives out no ticket that would lead past `allow` of `mesh.serve`. */
+  #withoutAllow(): Response {
+    const { service } = this.#options;
+    const text = `${service} has allow in mesh.serve and not in createRpcServer: it gives out no tickets`;
+    this.#logger.log("error", text, codeNumber("BadConfig"));
+    return problem(404);
   }
 
   /** Answers a request for a ticket or a call, of a peer if one was proven. */

@@ -18,9 +18,10 @@ import {
 } from "./handler.ts";
 import { MAX_MESSAGE, UDP_DATAGRAM } from "./limits.ts";
 
-/** Most bytes of long requests until their calls end, of all sources and of one: half of the 128 MB of an isolate, and two longest messages. */
-const MAX_HELD: number = 4 * MAX_MESSAGE;
-const SOURCE_HELD: number = 2 * MAX_MESSAGE;
+/** Most bytes of long requests until their calls end, of all sources: half of the 128 MB of an isolate. */
+export const MAX_HELD: number = 4 * MAX_MESSAGE;
+/** The part of one source. */
+export const SOURCE_HELD: number = 2 * MAX_MESSAGE;
 /** Tags begin anew after this one: by then their tickets are issued. */
 const MAX_TAG = 0xffff_ffff;
 

@@ -5,6 +5,7 @@ import type { Endpoint } from "../../driver/serve.ts";
 import { MeshStream } from "../../driver/streams.ts";
 import type { Timers } from "../../driver/timers.ts";
 import { detach } from "../../guard.ts";
+import type { Share } from "../../transports/shares.ts";
 import { RpcRefusal } from "../handler.ts";
 import { BATCH_BYTES } from "../procedures/limits.ts";
 import type { Exchange } from "./message.ts";
@@ -14,12 +15,14 @@ export interface Served extends Exchange {
   readonly service: string;
   /** The caller's peer id, 64 hex digits. */
   readonly caller: string;
+  /** The memory of the request, until its answer ends: who answers may read the body as late as that. */
+  readonly held: Share;
 }
 
 /** Gives the bytes that an endpoint answers a request with, on a stream that ends in this process, as long as the signal does not abort. */
 export async function* answerOf(
   endpoint: Endpoint,
-  { service, caller, head, body }: Served,
+  { service, caller, head, body, held }: Served,
   signal: AbortSignal,
   timers: Timers,
 ): AsyncGenerator<Uint8Array, void, undefined> {
@@ -40,6 +43,7 @@ export async function* answerOf(
     }
   } finally {
     signal.removeEventListener("abort", stop);
+    held.release();
   }
 }
 

@@ -1,11 +1,12 @@
-import { MeshError } from "../../codec/code.ts";
-import { discard, readAnswer, responseOf } from "../../driver/answer.ts";
+import { codeNumber, MeshError } from "../../codec/code.ts";
+import { type Answer, discard, readAnswer, responseOf } from "../../driver/answer.ts";
 import { requestHead } from "../../driver/call.ts";
 import { collect } from "../../driver/collect.ts";
 import { within } from "../../driver/deadline.ts";
 import { Measure, saidLength } from "../../driver/length.ts";
 import { nameOfUrl } from "../../driver/options.ts";
 import { type Asked, checkRedirect, requestTo } from "../../driver/request.ts";
+import type { MeshStream } from "../../driver/streams.ts";
 import type { Timers } from "../../driver/timers.ts";
 import { asksForWebSocket } from "../../websocket/handshake.ts";
 import type { RpcCaller } from "../call-options.ts";
@@ -62,7 +63,7 @@ export async function fetchByRpc(
   const left_ms = Math.max(1, Math.trunc(timeout_ms - (performance.now() - begun_ms)));
   const exchange = { method, head, body, timeout_ms: left_ms, signal };
   const stream = await sendExchange(client, exchange, { service, timers });
-  const answer = await readAnswer(stream, () => undefined);
+  const answer = await answerOn(stream, signal);
   answer.stream.retain(cancellation);
   try {
     if (answer.status === 101) throw new MeshError("BadMessage", "the service switches protocols by RPC");
@@ -72,6 +73,21 @@ export async function fetchByRpc(
     throw error;
   }
   return responseOf(answer, method, signal);
+}
+
+/** Reads the head of an answer, unless the caller gives it up. */
+async function answerOn(stream: MeshStream, signal: AbortSignal | undefined): Promise<Answer> {
+  const cancel = (): void => stream.reset(codeNumber("Cancelled"));
+  signal?.addEventListener("abort", cancel, { once: true });
+  if (signal?.aborted === true) cancel();
+  try {
+    return await readAnswer(stream, () => undefined);
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", cancel);
+  }
 }
 
 /** Reads the body of a request, which must be as long as it is said to be. */

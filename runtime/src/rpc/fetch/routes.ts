@@ -1,5 +1,6 @@
 import { MeshError } from "../../codec/code.ts";
 import { IDEMPOTENT } from "../../driver/call.ts";
+import { unlessAborted, within } from "../../driver/deadline.ts";
 import type { Shortcut, WholeRequest } from "../../driver/shortcut.ts";
 import type { MeshStream } from "../../driver/streams.ts";
 import type { Timer, Timers } from "../../driver/timers.ts";
@@ -22,14 +23,11 @@ const PROBE_MS = 2_000;
 const HEARD_MS = 30_000;
 /** Clocks and timers round: a call may end so much before its time is over. */
 const ROUNDING_MS = 5;
-/** Errors after which a call that is bound to one replica may have been carried out, and those of one that is idempotent. */
-const OPEN_BOUND: ReadonlySet<string> = /* @__PURE__ */ new Set([
-  "Cancelled",
-  "Deadline",
-  "HandlerFailed",
-  "OutcomeUnknown",
-]);
-const OPEN_IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN_BOUND, "TimedOut"]);
+/** Errors after which a call may have been carried out, whatever it is; then those of one that is bound to one replica, or idempotent. */
+const OPEN: readonly string[] = ["Deadline", "HandlerFailed", "OutcomeUnknown"];
+/** A client that is closed cancels its calls, which nobody else has given up. */
+const OPEN_BOUND: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN, "Cancelled"]);
+const OPEN_IDEMPOTENT: ReadonlySet<string> = /* @__PURE__ */ new Set([...OPEN, "TimedOut"]);
 
 /** Requests to a service whose answers have not ended: its replica has room for 32 bodies of a caller. */
 const MAX_OPEN = 24;
@@ -104,7 +102,7 @@ export class FetchRoutes implements Shortcut {
     const end_ms = performance.now() + timeout_ms;
     // What must not be sent twice is not sent to a replica that may be gone.
     const isDoubtful = !IDEMPOTENT.has(method) && route.isSilent;
-    if (isDoubtful && !(await this.#isThere(name, route))) return undefined;
+    if (isDoubtful && !(await this.#answersInTime(route, request))) return undefined;
     return this.#send(route, request, end_ms);
   }
 
@@ -126,6 +124,15 @@ export class FetchRoutes implements Shortcut {
     );
     if (tickets.has(name)) await this.#isThere(name, route);
     else route.close(true, fault === "Unreachable" ? 0 : ABSENT_PAUSE_MS);
+  }
+
+  /** The probe goes on when the request does not wait for it any more. */
+  #answersInTime(route: Route, { name, timeout_ms, signal }: WholeRequest): Promise<boolean> {
+    const late = (): MeshError => new MeshError("Deadline");
+    const { timers } = this.#parts;
+    return within({ timeout_ms, late, signal, timers }, (ending) =>
+      unlessAborted(this.#isThere(name, route), ending),
+    );
   }
 
   async #isThere(name: string, route: Route): Promise<boolean> {
@@ -169,7 +176,9 @@ export class FetchRoutes implements Shortcut {
       if (!gone.signal.aborted) route.close(!isLate);
       const mayBeDone = (isIdempotent ? OPEN_IDEMPOTENT : OPEN_BOUND).has(error.name);
       if (!mayBeDone) return undefined;
-      return failedStream(isLate ? new MeshError("Deadline") : error, { service: name, timers });
+      const isCancelled = error.name === "Cancelled";
+      const told = isCancelled ? new MeshError("OutcomeUnknown", "", { cause: error }) : error;
+      return failedStream(isLate ? new MeshError("Deadline") : told, { service: name, timers });
     } finally {
       watch?.stop();
     }

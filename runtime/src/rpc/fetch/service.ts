@@ -1,13 +1,23 @@
 import { problem } from "../../codec/problem.ts";
 import { IDEMPOTENT } from "../../driver/call.ts";
 import type { Logger } from "../../driver/log.ts";
-import { type CallContext, contextOf, Endpoint, type Handler, issuedContext } from "../../driver/serve.ts";
+import {
+  type CallContext,
+  contextOf,
+  Endpoint,
+  type Handler,
+  isGated,
+  issuedContext,
+} from "../../driver/serve.ts";
 import { checkAllow, type ServeOptions } from "../../driver/service.ts";
 import type { Timers } from "../../driver/timers.ts";
 import { detach } from "../../guard.ts";
+import { Shares } from "../../transports/shares.ts";
+import { ipPortOf } from "../endpoint.ts";
 import { RpcRefusal, type RpcRequest } from "../handler.ts";
 import { handlerOf, type ProcedureHandler } from "../procedures/implement.ts";
 import { StreamTable } from "../procedures/streams.ts";
+import { MAX_HELD, SOURCE_HELD } from "../serving.ts";
 import { isReserved } from "../ticket.ts";
 import { answerOf } from "./answer-source.ts";
 import { BYTES, EXCHANGE, readExchange } from "./message.ts";
@@ -35,6 +45,7 @@ export class HttpService implements Disposable {
   readonly #options: HttpServiceOptions;
   readonly #endpoint: Endpoint;
   readonly #streams: StreamTable;
+  readonly #held: Shares = new Shares(SOURCE_HELD, MAX_HELD);
 
   constructor(options: HttpServiceOptions) {
     const { service: name, fetch: handler, timers, logger, isLasting } = options;
@@ -47,6 +58,12 @@ export class HttpService implements Disposable {
     this.#endpoint = new Endpoint(parts, { context, logger, observer: undefined });
     this.#streams = isLasting ? new StreamTable(BYTES, timers) : new StreamTable(BYTES, timers, 0);
     this.handler = handlerOf(this.#streams, (name, value, request) => this.#begin(name, value, request));
+  }
+
+  /** Whether `allow` of `mesh.serve` decides who makes a request in a session, and nothing who makes one by RPC. */
+  lacksAllow(request: Request, context?: unknown): boolean {
+    const proven = contextOf(request) ?? issuedContext(context);
+    return this.#options.allow === undefined && proven !== undefined && isGated(proven);
   }
 
   /** Answers a request that came in a session of the mesh. */
@@ -65,7 +82,10 @@ export class HttpService implements Disposable {
       throw new RpcRefusal("NoService", "the service carries HTTP and has no procedures");
     const { head, body } = this.#read(value, request);
     const { service, timers } = this.#options;
-    const served = { service, caller: request.caller, head, body };
+    const { caller, payload, source } = request;
+    const held = this.#held.take(ipPortOf(source)?.ip ?? "", payload.length);
+    if (held === undefined) throw new RpcRefusal("TooManyRequests", "there is no room for the request");
+    const served = { service, caller, head, body, held };
     return this.#streams.answer(request, (signal) => answerOf(this.#endpoint, served, signal, timers));
   }
 
@@ -78,6 +98,9 @@ export class HttpService implements Disposable {
       throw new RpcRefusal("BadMessage", "a WebSocket needs a session of the mesh");
     if (isReserved(path))
       throw new RpcRefusal("NoService", "what the mesh itself asks for comes in its sessions");
+    // Its answer may be long, and it must not be sent again.
+    if (!isIdempotent && !this.#options.isLasting)
+      throw new RpcRefusal("NoService", "a stateless server takes idempotent requests only");
     return exchange;
   }
 }
