@@ -86,6 +86,9 @@ describe("tickets of a pre-shared key", () => {
       { network: NETWORK, services: { [SERVICE]: service }, caller: "ab" },
     ];
     for (const options of wrong) assert.throws(() => preSharedKey(options), MeshError);
+    const make = (given: object) => preSharedKey({ network: NETWORK, services: { echo: given as never } });
+    assert.throws(() => make({ address: service.address }), /key of echo is a secret of 32 bytes/);
+    assert.throws(() => make({ key: KEY }), /is text such as 192\.0\.2\.1:7400/);
     const tickets = preSharedKey({ network: NETWORK, services: { [SERVICE]: service } });
     assert.throws(() => createRpcClient({ tickets, mesh: {} } as never), { name: "BadConfig" });
     assert.throws(() => createRpcClient({} as never), { name: "BadConfig" });
