@@ -53,7 +53,7 @@ describe("tickets of a pre-shared key", () => {
       const client = createRpcClient({ tickets: preSharedKey(options), allowPrivate: true });
       t.after(() => client.close());
       const call = client.call(name, bytes("ping"), { idempotent: true, timeout_ms: 500 });
-      await assert.rejects(call, { name: "TimedOut" });
+      await assert.rejects(call, { name: "TimedOut", message: /^127\.0\.0\.1:\d+ did not .* key,/ });
     }
   });
 
@@ -86,6 +86,9 @@ describe("tickets of a pre-shared key", () => {
       { network: NETWORK, services: { [SERVICE]: service }, caller: "ab" },
     ];
     for (const options of wrong) assert.throws(() => preSharedKey(options), MeshError);
+    const make = (given: object) => preSharedKey({ network: NETWORK, services: { echo: given as never } });
+    assert.throws(() => make({ address: service.address }), /key of echo is a secret of 32 bytes/);
+    assert.throws(() => make({ key: KEY }), /is text such as 192\.0\.2\.1:7400/);
     const tickets = preSharedKey({ network: NETWORK, services: { [SERVICE]: service } });
     assert.throws(() => createRpcClient({ tickets, mesh: {} } as never), { name: "BadConfig" });
     assert.throws(() => createRpcClient({} as never), { name: "BadConfig" });

@@ -190,6 +190,8 @@ describe("a router of the RPC", () => {
     ];
     for (const [options, name] of wrong)
       assert.throws(() => createRpcRouter({ routerKey: ROUTER_KEY, servers, ...options }), { name });
+    const url = { routerKey: ROUTER_KEY, servers: ["https://service.example/rpc"] };
+    assert.throws(() => createRpcRouter(url), /is no address such as 192\.0\.2\.1:7400$/);
     assert.throws(() => startServer(t, named("none"), { routerKey: new Uint8Array(33) }), {
       name: "BadConfig",
     });

@@ -285,3 +285,10 @@ describe("a port of the RPC", () => {
     assert.equal(await call(client, "ping", { idempotent: true }), "ping");
   });
 });
+
+describe("a refusal", () => {
+  it("names the code that it does not know", () => {
+    const refuse = () => new RpcRefusal("Forbidden" as "NotGranted", "not you");
+    assert.throws(refuse, { name: "BadConfig", message: /such as NotGranted \(got Forbidden\)/ });
+  });
+});

@@ -13,9 +13,13 @@ export type RpcAddress =
 /** Reads an address such as `192.0.2.1:7400`, `https://service.example/rpc` or `wss://service.example/rpc`. */
 export function parseAddress(text: string): RpcAddress {
   if (typeof text !== "string" || text.length > MAX_ADDRESS) {
-    throw new MeshError("BadAddress", `the address of a server has at most ${MAX_ADDRESS} characters`);
+    throw new MeshError(
+      "BadAddress",
+      `the address of a server is text such as 192.0.2.1:7400, of at most ${MAX_ADDRESS} characters`,
+    );
   }
-  if (!/^(https?|wss?):\/\//i.test(text)) return { way: "udp", place: checkIpPort(text) };
+  if (!/^(https?|wss?):\/\//i.test(text))
+    return { way: "udp", place: checkIpPort(text, " or https://service.example/rpc") };
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.username !== "" || url.password !== "" || url.hash !== "") {
     throw new MeshError("BadAddress", `${text} is no URL such as https://service.example/rpc`);
@@ -40,7 +44,7 @@ export function checkPermitted(address: RpcAddress, allowPrivate: boolean): void
   if (protocol !== "https:" && protocol !== "wss:") {
     throw new MeshError(
       "ForbiddenAddress",
-      `${address.url} is no URL of https or wss: allow private addresses if that is meant`,
+      `${address.url} is no URL of https or wss: set allowPrivate if that is meant`,
     );
   }
 }
@@ -61,8 +65,5 @@ export function usableAddress(texts: readonly string[], check: (address: RpcAddr
 }
 
 function forbidden(host: string): MeshError {
-  return new MeshError(
-    "ForbiddenAddress",
-    `${host} is a private address: allow private addresses if that is meant`,
-  );
+  return new MeshError("ForbiddenAddress", `${host} is a private address: set allowPrivate if that is meant`);
 }

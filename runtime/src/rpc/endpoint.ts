@@ -66,14 +66,11 @@ export function ipPortOf(text: string): IpPort | undefined {
   return isRight ? { ip: ip.text, port } : undefined;
 }
 
-/** Reads an address, and throws what is wrong with another text. */
-export function checkIpPort(text: string): IpPort {
+/** Reads an address, and throws what is wrong with another text; `others` are examples of what else would do. */
+export function checkIpPort(text: string, others = ""): IpPort {
   const place = ipPortOf(text);
   if (place !== undefined) return place;
-  throw new MeshError(
-    "BadAddress",
-    `${text} is no address such as 192.0.2.1:7400 or https://service.example/rpc`,
-  );
+  throw new MeshError("BadAddress", `${text} is no address such as 192.0.2.1:7400${others}`);
 }
 
 function isMapped(endpoint: Uint8Array): boolean {

@@ -1,4 +1,4 @@
-import { type CodeName, codeNumber, MeshError } from "../codec/code.ts";
+import { type CodeName, codeNames, codeNumber, MeshError } from "../codec/code.ts";
 import { MAX_MESSAGE } from "./limits.ts";
 
 /** A call that a server is asked to carry out. */
@@ -23,8 +23,16 @@ export type RpcHandler = (request: RpcRequest) => Uint8Array | Promise<Uint8Arra
 /** Thrown by a handler that did not carry a call out: the caller gets this code, and may call again. */
 export class RpcRefusal extends MeshError {
   constructor(code: CodeName, detail = "") {
-    super(code, detail);
+    super(checkedCode(code), detail);
   }
+}
+
+function checkedCode(code: CodeName): CodeName {
+  if (codeNames.includes(code)) return code;
+  throw new MeshError(
+    "BadConfig",
+    `RpcRefusal takes the name of an error code, such as NotGranted (got ${code}): docs/errors.md lists them`,
+  );
 }
 
 /** The outcome of a call in its handler: its answer, or the code of a refusal. */

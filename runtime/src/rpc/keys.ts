@@ -103,6 +103,11 @@ export function checkRouterKey(secret: Uint8Array): Uint8Array {
   return checkSecret(secret, "routerKey", "which the routers and replicas of a service share").slice();
 }
 
+/** Checks the secret by which a client issues tickets of a service to itself. */
+export function checkPreSharedKey(secret: Uint8Array, service: string): Uint8Array {
+  return checkSecret(secret, `key of ${service}`, "which its servers have as ticketKey");
+}
+
 function checkTicketKey(secret: Uint8Array): Uint8Array {
   return checkSecret(
     secret,

@@ -1,4 +1,4 @@
-import { MeshError } from "../codec/code.ts";
+import { codeNumber, MeshError } from "../codec/code.ts";
 import { encodeRpcClientConfig, IDEMPOTENT, type RpcInput } from "../codec/rpc.ts";
 import type { ModuleInstance } from "../driver/instance.ts";
 import type { Logger } from "../driver/log.ts";
@@ -154,7 +154,9 @@ export class Line {
         return this.#end(output.call, ({ settled }) => settled.resolve({ payload, server }));
       }
       case "Failed":
-        return this.#end(output.call, ({ settled }) => settled.reject(new MeshError(output.code)));
+        return this.#end(output.call, ({ settled, target }) =>
+          settled.reject(failureOf(output.code, target)),
+        );
       case "TicketWanted":
         return detach("a ticket", this.#renew(output.service));
       default:
@@ -209,4 +211,10 @@ export class Line {
     this.#until_ms = 0;
     this.#way.busy(undefined);
   }
+}
+
+function failureOf(code: number, target: string): MeshError {
+  if (code !== codeNumber("TimedOut")) return new MeshError(code);
+  const text = `${target} did not answer in time: compare address, key, network and service if it never does`;
+  return new MeshError(code, text);
 }

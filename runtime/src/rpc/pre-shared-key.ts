@@ -9,7 +9,7 @@ import { checkName } from "../driver/options.ts";
 import { Clock } from "./clock.ts";
 import { UNKNOWN } from "./endpoint.ts";
 import { instantiate } from "./engine.ts";
-import { TicketKeys } from "./keys.ts";
+import { checkPreSharedKey, TicketKeys } from "./keys.ts";
 import { UDP_DATAGRAM } from "./limits.ts";
 import { checkNetwork } from "./network.ts";
 import { checkAddresses, type RpcTicket } from "./ticket.ts";
@@ -63,7 +63,8 @@ export class PreSharedKey implements RpcTicketSource, Disposable {
     this.#caller = caller === undefined ? randomBytes(PEER_BYTES) : fromHex(caller, PEER_BYTES, "caller");
     for (const [name, { key, address }] of Object.entries(services)) {
       checkAddresses([address]);
-      this.#entries.set(checkName(name), { keys: new TicketKeys(key), address });
+      const keys = new TicketKeys(checkPreSharedKey(key, name));
+      this.#entries.set(checkName(name), { keys, address });
     }
   }
 
