@@ -15,6 +15,8 @@ const ELSEWHERE: readonly (readonly [RegExp, string])[] = [
   [/wss:\/\/node\.example/g, "ws://127.0.0.1:7000"],
   [/wss:\/\/two\.example/g, "ws://127.0.0.1:7001"],
   [/wss:\/\/three\.example/g, "ws://127.0.0.1:7002"],
+  // The address of a certificate.
+  [/\bnode\.example:443\b/g, "127.0.0.1:7000"],
   [
     /^(?:date \| )?selfsame (?:node|proxy|find|call|store|doctor|rpc call|rpc serve) (?=.*--network )(?!.*--allow-private).*$/g,
     "$& --allow-private",
@@ -68,6 +70,7 @@ export const commands: Scenario = async (stage) => {
     ["help texts of many nodes", playMany],
     ["help texts of capsules", playCapsuleHelp],
     ["help texts of the RPC", playRpcHelp],
+    ["help texts and page of closed networks", playClosed],
   ] as const) {
     await section(stage, name, async () => {
       const newcomer = await elsewhere(stage);
@@ -211,6 +214,26 @@ async function playRpcHelp(newcomer: Newcomer, take: Take): Promise<void> {
   await end();
   await command(newcomer, withoutMesh);
   assert.equal(await command(newcomer, pingWithoutMesh), "ping");
+}
+
+async function playClosed(newcomer: Newcomer, take: Take): Promise<void> {
+  const full = async (text: string): Promise<void> => {
+    const [, key = ""] = (await command(newcomer, text)).trim().split("@");
+    newcomer.printed.set("KEY", key);
+  };
+  for (const text of take("authority new")) await full(text);
+  for (const text of take("authority show")) await full(text);
+  for (const text of take("id key")) await command(newcomer, text, "NODE-KEY");
+  for (const path of ["authority sign", "authority revoke"])
+    for (const text of take(path)) await command(newcomer, text);
+  await command(newcomer, "rm authority.key");
+  const [page] = blocksOf("docs/closed-networks.md");
+  assert.ok(page !== undefined);
+  noteTried(page);
+  for (const { text, prints } of commandsOf(page.text)) {
+    if (text.startsWith("selfsame authority new")) await full(text);
+    else await newcomer.run({ text, prints });
+  }
 }
 
 async function playMany(newcomer: Newcomer, take: Take): Promise<void> {
