@@ -337,7 +337,7 @@ pub(crate) struct Member {
     /// Name server that is asked for them, in place of the system's; up to 3
     #[arg(long, value_name = "IP:PORT", requires = "dns", value_parser = socket_address)]
     pub(crate) name_server: Vec<SocketAddr>,
-    /// Resolver over HTTPS that is asked for them, such as https://dns.example/dns-query
+    /// Resolver over HTTPS that is asked for them, by its URL
     #[arg(long, value_name = "URL", requires = "dns", conflicts_with = "name_server")]
     pub(crate) dns_over_https: Option<String>,
     /// Ends when the standard input does, so that the node does not outlive the program that started it
