@@ -1,7 +1,6 @@
 //! Certificates of closed networks, and what their authority signs besides.
 //!
-//! A closed network is named as `name@key`, with the public key of its authority in 64 hexadecimal digits: wherever a network is
-//! named, from owners' grants to clients of the RPC.
+//! A closed network is named as `name@key`, with the public key of its authority in 64 hexadecimal digits, wherever a network is named.
 
 use core::fmt;
 use core::str::FromStr;
