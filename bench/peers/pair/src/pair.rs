@@ -78,6 +78,8 @@ pub fn configuration(number: u8) -> Outcome<Config> {
         idle_ms: 60_000,
         domain: String::new(),
         admission: Admission::Open,
+        authority: Vec::new(),
+        certificate: Vec::new(),
         take_over: false,
     })
 }
