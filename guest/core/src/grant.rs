@@ -17,7 +17,7 @@ use selfsame_codec::{Code, Malformed};
 use crate::admission::Gate;
 use crate::gather::read_list;
 use crate::identity::{Identity, NetworkId, PeerId, PublicKey};
-use crate::statement::{CLOCK_SKEW_MS, signed, unsigned};
+use crate::statement::{CLOCK_SKEW_MS, Opened, open, signed};
 
 /// Longest name of a service: one label of a domain name, so that `name.mesh` is a valid host.
 pub const MAX_NAME_BYTES: usize = 63;
@@ -29,6 +29,8 @@ pub const MAX_REVOKED: usize = 8;
 
 const LABEL: &str = "selfsame/1 grant";
 const VERSION: u64 = 1;
+/// Items of a statement.
+const ITEMS: usize = 8;
 
 /// What an owner grants
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl Grant {
         let mut statement = Vec::new();
         let mut encoder = Encoder::new(&mut statement);
         encoder
-            .array(8)
+            .array(ITEMS)
             .uint(VERSION)
             .bytes(&owner.network().0)
             .bytes(&owner.public().0)
@@ -97,11 +99,12 @@ impl Grant {
 
     /// The same, but a signature that was verified before is not verified again.
     pub(crate) fn decode_with(gate: &mut Gate, bytes: &[u8], now_ms: u64) -> Result<Self, Code> {
-        if bytes.len() > MAX_GRANT_BYTES {
-            return Err(Code::BadRecord);
-        }
-        let (statement, signature) = unsigned(bytes, MAX_GRANT_BYTES).map_err(|_| Code::BadRecord)?;
-        let (net, mut grant) = Self::read_statement(statement).map_err(|_| Code::BadRecord)?;
+        let Opened {
+            statement,
+            signature,
+            items,
+        } = open(bytes, MAX_GRANT_BYTES, ITEMS, VERSION).map_err(|_| Code::BadRecord)?;
+        let (net, mut grant) = Self::read_items(items).map_err(|_| Code::BadRecord)?;
         if net != *gate.network() {
             return Err(Code::WrongNetwork);
         }
@@ -119,17 +122,12 @@ impl Grant {
 
     /// What is granted by a grant that was verified before.
     pub(crate) fn terms_of_verified(bytes: &[u8]) -> Option<Terms> {
-        let (statement, _) = unsigned(bytes, MAX_GRANT_BYTES).ok()?;
-        let (_, grant) = Self::read_statement(statement).ok()?;
+        let opened = open(bytes, MAX_GRANT_BYTES, ITEMS, VERSION).ok()?;
+        let (_, grant) = Self::read_items(opened.items).ok()?;
         Some(grant.terms)
     }
 
-    fn read_statement(statement: &[u8]) -> Result<(NetworkId, Self), Malformed> {
-        let mut decoder = Decoder::new(statement);
-        decoder.array_of(8)?;
-        if decoder.uint()? != VERSION {
-            return Err(Malformed);
-        }
+    fn read_items(mut decoder: Decoder<'_>) -> Result<(NetworkId, Self), Malformed> {
         let network = NetworkId(decoder.fixed()?);
         let owner = PublicKey(decoder.fixed()?);
         let terms = Terms {

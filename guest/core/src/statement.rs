@@ -28,8 +28,11 @@ pub(crate) struct Opened<'a> {
     pub(crate) items: Decoder<'a>,
 }
 
-/// Opens a signed statement of at most `max` bytes, so many items and this version.
+/// Opens what is signed, with its signature of at most `max` bytes, with so many items and this version.
 pub(crate) fn open(bytes: &[u8], max: usize, items: usize, version: u64) -> Result<Opened<'_>, Malformed> {
+    if bytes.len() > max {
+        return Err(Malformed);
+    }
     let (statement, signature) = unsigned(bytes, max)?;
     let mut decoder = Decoder::new(statement);
     decoder.array_of(items)?;

@@ -19,6 +19,7 @@ use super::MAX_EVIDENCE_BYTES;
 use crate::address::host_of;
 use crate::identity::{Admitted, Identity, NetworkId, PeerId, PublicKey, Seat, Signature};
 use crate::statement::{CLOCK_SKEW_MS, Opened, open, signed};
+use crate::verified::Verified;
 
 /// Longest address in a certificate, so that the whole stays below [`MAX_EVIDENCE_BYTES`].
 pub const MAX_CERTIFICATE_ADDRESS_BYTES: usize = 96;
@@ -35,7 +36,7 @@ const ITEMS: usize = 8;
 pub struct CertificateTerms {
     /// The key of the node.
     pub public: PublicKey,
-    /// Number by which it is revoked; never used twice.
+    /// Its number, never used twice.
     pub serial: u64,
     /// From when on it counts.
     pub not_before_ms: u64,
@@ -57,8 +58,8 @@ pub struct Certificate {
 pub(super) struct Parts<'a> {
     pub(super) network: NetworkId,
     pub(super) issuer: PublicKey,
-    pub(super) statement: &'a [u8],
-    pub(super) signature: Signature,
+    statement: &'a [u8],
+    signature: Signature,
     pub(super) terms: CertificateTerms,
     seat: Option<Seat>,
 }
@@ -187,9 +188,6 @@ impl Certificate {
 
 impl<'a> Parts<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        if bytes.len() > MAX_EVIDENCE_BYTES {
-            return Err(Malformed);
-        }
         let Opened {
             statement,
             signature,
@@ -236,12 +234,9 @@ impl<'a> Parts<'a> {
         self.seat == self.terms.address.as_deref().map(Seat::of_address)
     }
 
-    /// Whether the issuer's signature verifies, as `verifies` says.
-    pub(super) fn is_signed(
-        &self,
-        verifies: impl FnOnce(&PublicKey, &'static str, &[u8], &Signature) -> bool,
-    ) -> bool {
-        verifies(&self.issuer, LABEL, self.statement, &self.signature)
+    /// Whether the issuer's signature verifies.
+    pub(super) fn is_signed(&self, verified: &mut Verified) -> bool {
+        verified.verifies(&self.issuer, LABEL, self.statement, &self.signature)
     }
 }
 

@@ -73,18 +73,31 @@ impl Gate {
         if !parts.is_seated() {
             return Err(Code::WrongSeat);
         }
-        let verified = &mut self.verified;
-        if !parts
-            .is_signed(|key, label, statement, signature| verified.verifies(key, label, statement, signature))
-        {
+        if !parts.is_signed(&mut self.verified) {
             return Err(Code::BadSignature);
         }
         let certificate = Certificate::of_verified(parts, evidence);
-
         if self.revokes(key, &certificate.admitted()) {
             return Err(Code::RevokedCertificate);
         }
         Ok(Some(certificate))
+    }
+
+    /// The same of a peer that is there now, so that its certificate has to count.
+    ///
+    /// # Errors
+    /// As [`Self::admit`] and [`Certificate::check_current`].
+    pub(crate) fn admit_now(
+        &mut self,
+        key: &PublicKey,
+        evidence: &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Certificate>, Code> {
+        let certificate = self.admit(key, evidence)?;
+        if let Some(certificate) = &certificate {
+            certificate.check_current(now_ms)?;
+        }
+        Ok(certificate)
     }
 
     /// The newest list of revocations.
@@ -121,23 +134,6 @@ impl Gate {
         }
         self.revocations = Some(Revocations::verified(parts, bytes)?);
         Ok(true)
-    }
-
-    /// The same of a peer that is there now, so that its certificate has to count.
-    ///
-    /// # Errors
-    /// As [`Self::admit`] and [`Certificate::check_current`].
-    pub(crate) fn admit_now(
-        &mut self,
-        key: &PublicKey,
-        evidence: &[u8],
-        now_ms: u64,
-    ) -> Result<Option<Certificate>, Code> {
-        let certificate = self.admit(key, evidence)?;
-        if let Some(certificate) = &certificate {
-            certificate.check_current(now_ms)?;
-        }
-        Ok(certificate)
     }
 
     /// Whether members need certificates.

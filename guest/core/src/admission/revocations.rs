@@ -127,9 +127,6 @@ impl Revocations {
 
 impl<'a> Parts<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        if bytes.len() > MAX_REVOCATIONS_BYTES {
-            return Err(Malformed);
-        }
         let Opened {
             statement,
             signature,
