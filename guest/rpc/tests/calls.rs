@@ -50,6 +50,15 @@ fn ticket_from_one_replica_opens_at_another() {
     assert_eq!(world.captured.len(), 2);
 }
 
+fn assert_all_answered(world: &World) {
+    assert!(
+        world
+            .outcomes
+            .values()
+            .all(|outcome| *outcome == Outcome::Done(b"ping".to_vec()))
+    );
+}
+
 #[test]
 fn renewed_ticket_is_used_after_the_old_one_expires() {
     let mut world = World::new(&[Setup::idempotent(1), Setup::idempotent(2)]);
@@ -58,12 +67,7 @@ fn renewed_ticket_is_used_after_the_old_one_expires() {
         world.run(1);
         world.now_us += u64::from(TICKET_LIFE_S) * 300_000;
     }
-    assert!(
-        world
-            .outcomes
-            .values()
-            .all(|outcome| *outcome == Outcome::Done(b"ping".to_vec()))
-    );
+    assert_all_answered(&world);
     assert_eq!(world.tickets_wanted, 1);
 }
 
@@ -79,12 +83,7 @@ fn ticket_of_keys_that_were_replaced_is_not_renewed() {
         }
         world.now_us += u64::from(TICKET_LIFE_S) * 300_000;
     }
-    assert!(
-        world
-            .outcomes
-            .values()
-            .all(|outcome| *outcome == Outcome::Done(b"ping".to_vec()))
-    );
+    assert_all_answered(&world);
     // At first, and when that of the replaced keys had expired.
     assert_eq!(world.tickets_wanted, 2);
 }
