@@ -42,3 +42,8 @@ export function guarded<A extends readonly unknown[]>(
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";
 }
+
+/** What an error says, for people. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,4 +1,5 @@
 import { MeshError } from "../codec/code.ts";
+import { reasonOf } from "../guard.ts";
 import type { Fetch } from "../transports/exchange-dial.ts";
 import { sourceOf } from "../transports/shares.ts";
 import { Cache } from "./cache.ts";
@@ -169,7 +170,7 @@ export class Resolver {
 
 function errorOf(error: unknown, servers: string): MeshError {
   if (error instanceof MeshError) return error;
-  return unreachable(servers, error instanceof Error ? error.message : String(error), error);
+  return unreachable(servers, reasonOf(error), error);
 }
 
 function waysOf(

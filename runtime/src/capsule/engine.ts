@@ -4,6 +4,7 @@ import { type ModuleInput, type ModuleOutput, moduleInputCodec, moduleOutputCode
 import { codeNumber, MeshError } from "../codec/code.ts";
 import type { Logger } from "../driver/log.ts";
 import type { State } from "../driver/state.ts";
+import { reasonOf } from "../guard.ts";
 import { CapsuleModule } from "./module.ts";
 import { type Ask, Shelf } from "./shelf.ts";
 
@@ -201,7 +202,7 @@ export class Engine {
 
   #report(error: unknown): void {
     const code = error instanceof MeshError ? error.code : codeNumber("StoreFailed");
-    this.#parts.logger.log("error", error instanceof Error ? error.message : String(error), code);
+    this.#parts.logger.log("error", reasonOf(error), code);
   }
 }
 

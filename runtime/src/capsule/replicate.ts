@@ -3,7 +3,7 @@ import { fromHex } from "../codec/hex.ts";
 import { Logger, type LogSink } from "../driver/log.ts";
 import type { Mesh } from "../driver/mesh.ts";
 import { MAX_TIMER_MS } from "../driver/timers.ts";
-import { detach } from "../guard.ts";
+import { detach, reasonOf } from "../guard.ts";
 import { shuffled } from "../shuffled.ts";
 import { nameOf } from "./name.ts";
 import { askNode, type Peer, peerAt } from "./peers.ts";
@@ -162,7 +162,7 @@ export class Replicator {
   #warn(what: string, error: unknown): void {
     if (this.isStopped) return;
     const code = error instanceof MeshError ? error.code : 0;
-    const why = error instanceof Error ? error.message : String(error);
+    const why = reasonOf(error);
     this.#logger.log("warn", `${what}: ${why}`, code);
   }
 }

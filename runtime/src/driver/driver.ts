@@ -4,7 +4,7 @@ import type { Config } from "../codec/config.ts";
 import { type Command, type Input, inputCodec } from "../codec/input.ts";
 import { readOperations, writeEntries } from "../codec/operation.ts";
 import { type Output, outputCodec } from "../codec/output.ts";
-import { detach, guarded } from "../guard.ts";
+import { detach, guarded, reasonOf } from "../guard.ts";
 import { isPromise, type MaybePromise } from "../stores/store.ts";
 import { Core } from "./core.ts";
 import { eventOf, type MeshEvent } from "./event.ts";
@@ -390,7 +390,7 @@ export class Driver implements PathHost {
     const generation = this.#generation;
     const failure = (error: unknown): Input => {
       const code = error instanceof MeshError ? error.code : codeNumber("StoreFailed");
-      this.#storeFailure = error instanceof Error ? error.message : String(error);
+      this.#storeFailure = reasonOf(error);
       this.#parts.logger.log("error", this.#storeFailure, code);
       return failed;
     };
@@ -499,7 +499,7 @@ export class Driver implements PathHost {
   /** The instance is poisoned: a new one starts from the stored state. */
   #trap(error: unknown): void {
     if (this.#failure !== undefined) return;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = reasonOf(error);
     const text =
       "the core stopped and is started again from its store: the request may have been carried out";
     const down = new MeshError("Disconnected", text, { cause: error });

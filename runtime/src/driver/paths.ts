@@ -1,4 +1,5 @@
 import type { Input, PathKind } from "../codec/input.ts";
+import { reasonOf } from "../guard.ts";
 import { Backlog } from "./backlog.ts";
 
 /** Largest frame, in bytes; a socket that carries a larger one is closed. */
@@ -176,7 +177,7 @@ export class PathTable {
     try {
       act(path.link);
     } catch (error) {
-      this.#fail(path, error instanceof Error ? error.message : String(error));
+      this.#fail(path, reasonOf(error));
     }
   }
 

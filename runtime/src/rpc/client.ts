@@ -5,7 +5,7 @@ import type { Mesh } from "../driver/mesh.ts";
 import { checkName } from "../driver/options.ts";
 import type { CallOptions } from "../driver/service.ts";
 import { MAX_TIMER_MS, platformTimers, type Timers } from "../driver/timers.ts";
-import { detach } from "../guard.ts";
+import { detach, reasonOf } from "../guard.ts";
 import { checkPermitted, parseAddress, type RpcAddress, usableAddress } from "./address.ts";
 import type { RpcCallOptions } from "./call-options.ts";
 import { type Fetching, fetchByRpc, type RpcFetchInit } from "./fetch/fetch.ts";
@@ -249,7 +249,7 @@ export class RpcClient implements Disposable {
     try {
       if (ticket !== IN_SESSION) place = this.#use(service, ticket);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       this.#logger.log("warn", `calls of ${service} go on in sessions of the mesh: ${reason}`);
     }
     this.#remember(service, Promise.resolve(place));

@@ -1,4 +1,5 @@
 import type { Logger } from "../driver/log.ts";
+import { reasonOf } from "../guard.ts";
 import type { RpcAnswer } from "./line.ts";
 import type { SessionCall } from "./session-call.ts";
 import { type InSession, type RpcTicket, ticketInField } from "./ticket.ts";
@@ -51,7 +52,7 @@ export class FirstCalls {
     try {
       return ticketInField(field);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       this.#logger.log("warn", `an answer of ${service} brought what is no ticket: ${reason}`);
       return undefined;
     }

@@ -3,7 +3,7 @@ import { collect } from "../driver/collect.ts";
 import { within } from "../driver/deadline.ts";
 import type { Logger } from "../driver/log.ts";
 import type { Timers } from "../driver/timers.ts";
-import { detach } from "../guard.ts";
+import { detach, reasonOf } from "../guard.ts";
 import type { Fetch } from "../transports/exchange-dial.ts";
 import type { RpcAddress } from "./address.ts";
 import { type RequestHead, requestHeadOf } from "./datagram.ts";
@@ -151,10 +151,6 @@ export class HttpWay implements Way {
   #failed(url: string, error: unknown): void {
     if (error instanceof MeshError && error.name === "ForbiddenAddress")
       this.#parts.host.forbidden(url, error);
-    else
-      this.#parts.logger.log(
-        "debug",
-        `a POST to ${url} failed: ${error instanceof Error ? error.message : String(error)}`,
-      );
+    else this.#parts.logger.log("debug", `a POST to ${url} failed: ${reasonOf(error)}`);
   }
 }

@@ -3,7 +3,7 @@ import { encodeRpcClientConfig, IDEMPOTENT, type RpcInput } from "../codec/rpc.t
 import type { ModuleInstance } from "../driver/instance.ts";
 import type { Logger } from "../driver/log.ts";
 import type { Timers } from "../driver/timers.ts";
-import { detach } from "../guard.ts";
+import { detach, reasonOf } from "../guard.ts";
 import type { RpcAddress } from "./address.ts";
 import { Engine, instantiate, type RoleOutput } from "./engine.ts";
 import type { KeptTicket } from "./kept-tickets.ts";
@@ -170,7 +170,7 @@ export class Line {
     try {
       grant = await this.#parts.ticket(service);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = reasonOf(error);
       this.#parts.logger.log("warn", `there is no ticket of ${service} to be had: ${reason}`);
     }
     this.#engine.push({ type: "UseTicket", service: number, grant });

@@ -1,6 +1,6 @@
 import type { RemoteInfo, Socket } from "node:dgram";
 import { MeshError } from "../codec/code.ts";
-import { guarded } from "../guard.ts";
+import { guarded, reasonOf } from "../guard.ts";
 import { isPublic } from "../transports/public-address.ts";
 import { boundUdp, createUdp, makeRoom } from "../transports/udp/socket.ts";
 import type { RpcAddress } from "./address.ts";
@@ -41,7 +41,7 @@ export class UdpWay implements Way {
       // The first datagram of a socket binds it, for which Deno needs a permission. A router may name a port that is none.
       this.#socketFor(family).send(datagram, port, ip);
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = reasonOf(error);
       const place = this.textOf(target);
       const forbidden = new MeshError("ForbiddenAddress", `nothing can be sent to ${place}: ${why}`);
       queueMicrotask(() => this.#host.forbidden(place, forbidden));

@@ -1,4 +1,5 @@
 import { MeshError } from "../codec/code.ts";
+import { reasonOf } from "../guard.ts";
 import {
   checkCommit,
   compareKeys,
@@ -124,7 +125,7 @@ export class DenoKvStore implements Store {
       return await work();
     } catch (error) {
       if (error instanceof MeshError) throw error;
-      const text = error instanceof Error ? error.message : String(error);
+      const text = reasonOf(error);
       throw new MeshError("StoreFailed", `${this.location}: ${text}`, { cause: error });
     }
   }

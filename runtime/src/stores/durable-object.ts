@@ -1,4 +1,5 @@
 import { MeshError } from "../codec/code.ts";
+import { reasonOf } from "../guard.ts";
 import {
   checkCommit,
   type Entry,
@@ -102,7 +103,7 @@ export class DurableObjectStore implements Store {
       return work();
     } catch (error) {
       if (error instanceof MeshError) throw error;
-      const text = error instanceof Error ? error.message : String(error);
+      const text = reasonOf(error);
       throw new MeshError("StoreFailed", `${this.location}: ${text}`, { cause: error });
     }
   }

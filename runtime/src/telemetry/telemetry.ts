@@ -7,6 +7,7 @@ import type {
   Served,
   ServeObservation,
 } from "../driver/observe.ts";
+import { reasonOf } from "../guard.ts";
 import { type CollectingService, type Collector, endpointCollector, serviceCollector } from "./collector.ts";
 import { childOf, readContext, type TraceContext, writeContext } from "./context.ts";
 import { contexts } from "./current.ts";
@@ -167,7 +168,7 @@ class Telemetry implements Observer {
       await collector("/v1/metrics", JSON.stringify(numbers));
       return "taken";
     } catch (error) {
-      const text = error instanceof Error ? error.message : String(error);
+      const text = reasonOf(error);
       node.log("debug", `telemetry was not taken and is sent again later: ${text}`);
       return "away";
     }
