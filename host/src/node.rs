@@ -231,6 +231,8 @@ impl Node {
         let (_, finished) = tokio::join!(withdrawn, finished);
         if finished.is_err() {
             self.inner.services.give_up();
+            // Their callers are told before the connections end.
+            self.inner.services.idle().await;
         }
         finished.is_ok()
     }
