@@ -36,6 +36,7 @@ const MAX_CONNECTIONS: usize = 64;
 /// What answers for a node while it lives
 #[derive(Debug)]
 pub(crate) struct Control {
+    metrics: Option<SocketAddr>,
     _tasks: JoinSet<()>,
     _file: ControlFile,
 }
@@ -46,7 +47,6 @@ impl Control {
         node: &Node,
         member: &Member,
         telemetry: &Arc<Telemetry>,
-        output: Output,
     ) -> Result<Self, Failure> {
         let mut tasks = JoinSet::new();
         let duplicates = Arc::new(Duplicates::default());
@@ -65,12 +65,10 @@ impl Control {
                 is_local,
             })
         };
+        let mut metrics = None;
         if let Some(address) = member.metrics {
             let (listener, address) = bind(address).await?;
-            output.print(
-                format_args!("metrics at http://{address}/metrics"),
-                &value!({ "event": "metrics", "address": address.to_string() }),
-            )?;
+            metrics = Some(address);
             let desk = desk(None, address.ip().is_loopback());
             tasks.spawn(accept(listener, MAX_CONNECTIONS, move |socket| {
                 serve(socket, Arc::clone(&desk))
@@ -84,8 +82,19 @@ impl Control {
             serve(socket, Arc::clone(&desk))
         }));
         Ok(Self {
+            metrics,
             _tasks: tasks,
             _file: file,
+        })
+    }
+
+    /// Says where the metrics are, if they are told.
+    pub(crate) fn announce(&self, output: Output) -> Result<(), Failure> {
+        self.metrics.map_or(Ok(()), |address| {
+            output.print(
+                format_args!("metrics at http://{address}/metrics"),
+                &value!({ "event": "metrics", "address": address.to_string() }),
+            )
         })
     }
 }

@@ -83,8 +83,10 @@ pub(crate) async fn host<T: Beside>(
     let events = node.events();
     let mut beside = None;
     let work = async {
+        // Whoever is told that the node has started may ask it.
+        let control = Control::open(&node, member, &telemetry).await?;
         announce(&node, output)?;
-        let _control = Control::open(&node, member, &telemetry, output).await?;
+        control.announce(output)?;
         beside = Some(begin(&node).await?);
         if let Some(path) = &member.revocations {
             node.revoke(&read_signed(path)?).await?;
