@@ -100,11 +100,12 @@ impl RpcServerBuilder {
             http: None,
         };
         let secrets = server.keys.encode();
-        for _ in 0..self.threads {
-            let socket = Socket::bind(server.address).map_err(|error| Error::io(server.address, error))?;
-            server.address = socket
-                .local_addr()
-                .map_err(|error| Error::io(server.address, error))?;
+        let failed_at = |error| Error::io(address, error);
+        let first = Socket::bind(address).map_err(failed_at)?;
+        server.address = first.local_addr().map_err(failed_at)?;
+        let beside = (1..self.threads).map(|_| first.bind_beside());
+        let beside = beside.collect::<io::Result<Vec<_>>>().map_err(failed_at)?;
+        for socket in core::iter::once(first).chain(beside) {
             let config = self.config(&secrets, DATAGRAM_BYTES, false)?;
             server.start_thread(socket, config, &handler)?;
         }

@@ -50,17 +50,23 @@ struct SendBatch {
 }
 
 impl Socket {
-    /// Binds the socket of a server. Several may be bound to one port, and each then gets the datagrams of some senders.
+    /// Binds the first socket of a server to a port that no other socket has.
     pub(super) fn bind(address: SocketAddr) -> io::Result<Self> {
         let raw = Self::raw(address)?;
-        // With port 0 only afterwards: else the kernel may choose a port that another such socket of this user has.
-        #[cfg(unix)]
-        if address.port() != 0 {
-            raw.set_reuse_port(true)?;
-        }
         raw.bind(&address.into())?;
+        // Only afterwards, or two servers of one user would share the port.
         #[cfg(unix)]
         raw.set_reuse_port(true)?;
+        Self::of(raw, address)
+    }
+
+    /// Binds another socket of a server to the port of its first one; each gets the datagrams of some senders.
+    pub(super) fn bind_beside(&self) -> io::Result<Self> {
+        let address = self.local_addr()?;
+        let raw = Self::raw(address)?;
+        #[cfg(unix)]
+        raw.set_reuse_port(true)?;
+        raw.bind(&address.into())?;
         Self::of(raw, address)
     }
 
@@ -232,21 +238,22 @@ impl Way for Socket {
 mod tests {
     use super::*;
 
-    fn bind_to_port_of(socket: &Socket) -> io::Result<Socket> {
-        let port = socket.local_addr()?.port();
-        Socket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    fn is_taken(bound: io::Result<Socket>) -> bool {
+        bound.is_err_and(|error| error.kind() == ErrorKind::AddrInUse)
     }
 
     #[test]
     fn port_of_a_client_is_not_shared() {
         let client = Socket::bind_any().expect("a socket");
-        let taken = bind_to_port_of(&client).err().expect("it is taken");
-        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+        let port = client.local_addr().expect("an address").port();
+        assert!(is_taken(Socket::bind((Ipv4Addr::LOCALHOST, port).into())));
+        assert!(is_taken(client.bind_beside()));
     }
 
     #[test]
-    fn port_of_a_server_is_shared_among_its_threads() {
+    fn port_of_a_server_is_shared_among_its_threads_alone() {
         let first = Socket::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
-        bind_to_port_of(&first).expect("another socket of the server");
+        first.bind_beside().expect("another socket of the server");
+        assert!(is_taken(Socket::bind(first.local_addr().expect("an address"))));
     }
 }
