@@ -64,6 +64,8 @@ describe("addresses of servers", () => {
       "wss://user@example.com/",
       "name",
       "wss://",
+      "0.0.0.0:7400",
+      "[::]:7400",
     ]) {
       assert.throws(() => parseAddress(text), { name: "BadAddress" }, text);
     }

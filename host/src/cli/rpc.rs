@@ -113,6 +113,7 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
         let text = format!("--to {}: it is http://HOST:PORT/path", command.to);
         return Err(Failure::usage(text));
     }
+    check_reachable(&command)?;
     if let Some(file) = &command.pre_shared_key {
         return serve_without_mesh(&command, Seed::load_or_create(file)?, output).await;
     }
@@ -138,6 +139,21 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
         Ok(Replica { _open: Some(replica) })
     };
     node::host(&command.member, command.node_listen.clone(), &[], begin, output).await
+}
+
+/// Refuses to let tickets name an address that stands for all of a machine.
+fn check_reachable(command: &RpcServeCommand) -> Result<(), Failure> {
+    let gives_out = !command.in_session && command.pre_shared_key.is_none() && command.call_address.is_empty();
+    let bound = [("--udp", Some(command.udp)), ("--http", command.http)];
+    for (flag, address) in bound {
+        if let Some(address) = address.filter(|address| gives_out && address.ip().is_unspecified()) {
+            return Err(Failure::usage(format!(
+                "callers cannot reach {flag} {address}: say with --call-address where they do, such as 192.0.2.1:{}",
+                address.port()
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Runs a replica for callers that have its key.

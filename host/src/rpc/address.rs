@@ -74,7 +74,7 @@ impl FromStr for RpcAddress {
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Some(address)
-                .filter(|address| address.port() != 0)
+                .filter(|address| address.port() != 0 && !address.ip().is_unspecified())
                 .map(Self::Udp)
                 .ok_or_else(wrong);
         }
@@ -124,6 +124,8 @@ mod tests {
             "",
             "192.0.2.1",
             "192.0.2.1:0",
+            "0.0.0.0:7400",
+            "[::]:7400",
             "echo.example:7400",
             "ftp://echo.example/",
             "https://me@echo.example/",

@@ -313,6 +313,15 @@ fn wrong_flags_are_told_before_anything_starts() {
             &[address, "https://service.example/rpc"],
         );
     }
+    for given in [
+        &["--udp", "0.0.0.0:7400"][..],
+        &["--udp", "127.0.0.1:0", "--http", "[::]:7401"],
+    ] {
+        let mut arguments = serve("http://127.0.0.1:9/");
+        arguments.extend(given);
+        let [.., flag, address] = *given else { panic!("a flag") };
+        fail(folder.path(), &arguments, 2, &[flag, address, "--call-address"]);
+    }
     fail(
         folder.path(),
         &["rpc", "call", "check", "--network", "test"],

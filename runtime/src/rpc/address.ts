@@ -4,6 +4,8 @@ import { checkIpPort, type IpPort } from "./endpoint.ts";
 
 /** Longest address of a server. */
 export const MAX_ADDRESS = 512;
+/** The addresses that stand for all of a machine. */
+const UNSPECIFIED = /^(0\.0\.0\.0|[0:]+)$/;
 
 /** Where a server is reached: a port of UDP, a URL that takes POSTs, or one that takes WebSockets. */
 export type RpcAddress =
@@ -18,8 +20,11 @@ export function parseAddress(text: string): RpcAddress {
       `the address of a server is text such as 192.0.2.1:7400, of at most ${MAX_ADDRESS} characters`,
     );
   }
-  if (!/^(https?|wss?):\/\//i.test(text))
-    return { way: "udp", place: checkIpPort(text, " or https://service.example/rpc") };
+  if (!/^(https?|wss?):\/\//i.test(text)) {
+    const place = checkIpPort(text, " or https://service.example/rpc");
+    if (!UNSPECIFIED.test(place.ip)) return { way: "udp", place };
+    throw new MeshError("BadAddress", `${text} is where a server binds: say where it is reached, such as 192.0.2.1:7400`);
+  }
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.username !== "" || url.password !== "" || url.hash !== "") {
     throw new MeshError("BadAddress", `${text} is no URL such as https://service.example/rpc`);
