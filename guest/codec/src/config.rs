@@ -25,10 +25,10 @@ pub enum Admission {
 /// What a core is created with
 ///
 /// ```cddl
-/// config = [version: 3, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
+/// config = [version: 4, seed: bytes .size 32, entropy: bytes .size 32, known-key: bytes .size (0..64),
 ///           network: text, role: 0 / 1, addresses: [* text], bootstraps: [* text], dials: [* text], private: bool,
 ///           trust-on-first-use: bool, idle-ms: uint, domain: text, admission: 0 / 1, authority: bytes .size (0 / 32),
-///           certificate: bytes .size (0..320), take-over: bool]
+///           certificate: bytes .size (0..320), confirms: bool, take-over: bool]
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Config {
@@ -65,12 +65,14 @@ pub struct Config {
     pub certificate: Vec<u8>,
     /// Whether this start takes the identity over from another node that runs with it.
     pub take_over: bool,
+    /// Whether the host looks certificates of newcomers to a closed network up: they become neighbours once it has found them.
+    pub confirms: bool,
 }
 
 /// Items of a configuration.
-const ITEMS: usize = 17;
+const ITEMS: usize = 18;
 /// Version of the configuration.
-const VERSION: u64 = 3;
+const VERSION: u64 = 4;
 /// Longest list of addresses or bootstraps: a record holds 8 addresses, a configuration may name some more bootstraps.
 const MAX_LIST: usize = 64;
 /// Longest known key: a public key and its proof.
@@ -110,6 +112,7 @@ impl Config {
             .uint(u64::from(self.admission == Admission::Dns))
             .bytes(&self.authority)
             .bytes(&self.certificate)
+            .bool(self.confirms)
             .bool(self.take_over);
         out
     }
@@ -142,6 +145,7 @@ impl Config {
             authority: Vec::new(),
             certificate: Vec::new(),
             take_over: false,
+            confirms: false,
         };
         config.known_key.extend_from_slice(decoder.bytes(MAX_KNOWN_KEY)?);
         config.network.push_str(decoder.text(MAX_URL)?);
@@ -162,6 +166,7 @@ impl Config {
         config
             .certificate
             .extend_from_slice(decoder.bytes(MAX_CERTIFICATE)?);
+        config.confirms = decoder.bool()?;
         config.take_over = decoder.bool()?;
         decoder.finish()?;
         Ok(config)

@@ -12,6 +12,8 @@ pub enum PathKind {
     /// Ordered as well, but the host forgets its memory between frames: a hibernating WebSocket. The core gives
     /// a snapshot of the path's state before it transmits.
     Hibernating,
+    /// As `Ordered`, over TCP or UDP without a proxy between: `remote` is the address of the peer itself.
+    Direct,
 }
 
 impl<'a> Field<'a> for PathKind {
@@ -20,6 +22,7 @@ impl<'a> Field<'a> for PathKind {
             0 => Ok(Self::Ordered),
             1 => Ok(Self::Exchange),
             2 => Ok(Self::Hibernating),
+            3 => Ok(Self::Direct),
             _ => Err(Malformed),
         }
     }
@@ -29,6 +32,7 @@ impl<'a> Field<'a> for PathKind {
             Self::Ordered => 0,
             Self::Exchange => 1,
             Self::Hibernating => 2,
+            Self::Direct => 3,
         });
     }
 }
@@ -79,6 +83,9 @@ items! {
         7 StoreRead { tag: u32, ok: bool, entries: &'a [u8] }
         /// Answer to `StoreCommit`.
         8 StoreCommitted { tag: u32, ok: bool }
+        /// Answer to `LookUp`: 0 if a certificate that counts stands in the DNS, else the code of why not. It may come of this
+        /// node's own id, to be counted.
+        9 LookedUp { peer: [u8; 32], code: u16 }
 
         /// The application sends bytes on a stream, at most the credit it has.
         16 StreamData { stream: u32, data: &'a [u8] }

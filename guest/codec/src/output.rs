@@ -96,6 +96,9 @@ items! {
         /// Whether the core awaits something on an exchange path: the side that dialled asks again while it is busy, the
         /// other one holds its answer open.
         9 Busy { path: u32, busy: bool }
+        /// Whether a certificate of a peer stands in the DNS under its key, for the place that its id has; answered by `LookedUp`.
+        /// `remote` is the address from which it connected as the host has told it, for the host's own limits, or empty.
+        10 LookUp { peer: [u8; 32], key: [u8; 32], remote: &'a str }
 
         /// A stream is open: to a peer, in answer to `Call` with this tag, or from a peer, with tag 0. `service` is
         /// the name called, `head` what the caller sent with it (empty in an answer).

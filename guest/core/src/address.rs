@@ -245,7 +245,7 @@ fn is_private_v4(address: u32) -> bool {
 }
 
 #[inline(never)]
-fn is_private_v6(address: &[u16; 8]) -> bool {
+pub(crate) fn is_private_v6(address: &[u16; 8]) -> bool {
     let [a, b, c, d, e, f, g, h] = *address;
     let v4 = |high: u16, low: u16| is_private_v4(u32::from(high) << 16 | u32::from(low));
     if [a, b, c, d] == [0; 4] {

@@ -15,6 +15,9 @@ pub use gate::Gate;
 mod revocations;
 pub use revocations::{MAX_REVOCATIONS, MAX_REVOCATIONS_BYTES, Revocation, Revocations};
 
+mod standing;
+pub(crate) use standing::{Standing, Standings};
+
 /// Longest evidence of admission: a certificate of one Ed25519 signature, with its address and seat.
 pub const MAX_EVIDENCE_BYTES: usize = 320;
 

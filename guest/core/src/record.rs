@@ -212,6 +212,11 @@ impl NodeRecord {
         self.0.signed_at_ms.saturating_add(CLOCK_SKEW_MS) < self.0.admitted.since_ms
     }
 
+    /// The node's key.
+    pub(crate) fn public(&self) -> PublicKey {
+        self.0.public
+    }
+
     /// For how long the network admits the node.
     pub(crate) fn admitted(&self) -> Admitted {
         self.0.admitted

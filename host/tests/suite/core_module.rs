@@ -26,6 +26,7 @@ fn config() -> Config {
         authority: vec![],
         certificate: vec![],
         take_over: false,
+        confirms: false,
     }
 }
 

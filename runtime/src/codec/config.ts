@@ -15,6 +15,8 @@ export interface ClosedAdmission {
   readonly authority: Uint8Array;
   /** This node's certificate, at most 320 bytes. */
   readonly certificate: Uint8Array;
+  /** Whether the host answers `LookUp`: newcomers become neighbours once their certificates stand in the DNS. */
+  readonly confirms: boolean;
 }
 
 /** What a core is created with; see `guest/codec/src/config.rs`. */
@@ -49,8 +51,8 @@ export interface Config {
   readonly takeOver: boolean;
 }
 
-const VERSION = 3;
-const ITEMS = 17;
+const VERSION = 4;
+const ITEMS = 18;
 const MAX_KNOWN_KEY = 64;
 const MAX_LIST = 64;
 const MAX_URL = 512;
@@ -80,6 +82,7 @@ export function encodeConfig(config: Config): Uint8Array {
     .uint(closed === undefined ? 0 : 1)
     .bytes(closed?.authority ?? NOTHING)
     .bytes(closed?.certificate ?? NOTHING)
+    .bool(closed?.confirms ?? false)
     .bool(config.takeOver)
     .finish();
 }
@@ -114,5 +117,6 @@ function readAdmission(decoder: CborDecoder): Admission {
   const isClosed = decoder.uint(1) === 1;
   const authority = decoder.bytes(KEY_BYTES);
   const certificate = decoder.bytes(MAX_CERTIFICATE);
-  return isClosed ? { mode: "dns", authority, certificate } : "open";
+  const confirms = decoder.bool();
+  return isClosed ? { mode: "dns", authority, certificate, confirms } : "open";
 }

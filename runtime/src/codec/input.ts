@@ -3,9 +3,10 @@ import { bytes, bytes32, choice, type Field, flag, text, u8, u16, u32 } from "./
 
 /**
  * How a path carries frames: `Ordered` both ways at any time (WebSocket), `Exchange` as request and answer
- * (HTTPS POST), `Hibernating` in order while the host forgets its memory between frames.
+ * (HTTPS POST), `Hibernating` in order while the host forgets its memory between frames, `Direct` in order over TCP or
+ * UDP without a proxy, so that `remote` is the peer's own address.
  */
-export type PathKind = "Ordered" | "Exchange" | "Hibernating";
+export type PathKind = "Ordered" | "Exchange" | "Hibernating" | "Direct";
 
 /**
  * How a provider is chosen among those of a version: of two at random the one with less latency and fewer requests in
@@ -31,6 +32,8 @@ export type Input =
   | { type: "StoreRead"; tag: number; ok: boolean; entries: Uint8Array }
   /** Answer to `StoreCommit`. */
   | { type: "StoreCommitted"; tag: number; ok: boolean }
+  /** Answer to `LookUp`: 0 if a certificate that counts stands in the DNS, else the code of why not. */
+  | { type: "LookedUp"; peer: Uint8Array; code: number }
   /** The application sends bytes on a stream, at most the credit it has. */
   | { type: "StreamData"; stream: number; data: Uint8Array }
   /** The application has sent its last byte on a stream. */
@@ -100,7 +103,7 @@ export type Command = Exclude<
 >;
 
 const policy: Field<Policy> = /* @__PURE__ */ choice(["PowerOfTwo", "Random"]);
-const pathKind: Field<PathKind> = /* @__PURE__ */ choice(["Ordered", "Exchange", "Hibernating"]);
+const pathKind: Field<PathKind> = /* @__PURE__ */ choice(["Ordered", "Exchange", "Hibernating", "Direct"]);
 
 /** The codec of inputs. */
 export const inputCodec: ItemCodec<Input> = /* @__PURE__ */ new ItemCodec<Input>({
@@ -112,6 +115,7 @@ export const inputCodec: ItemCodec<Input> = /* @__PURE__ */ new ItemCodec<Input>
   Entropy: [6, { bytes: bytes32 }],
   StoreRead: [7, { tag: u32, ok: flag, entries: bytes }],
   StoreCommitted: [8, { tag: u32, ok: flag }],
+  LookedUp: [9, { peer: bytes32, code: u16 }],
   StreamData: [16, { stream: u32, data: bytes }],
   StreamEnd: [17, { stream: u32 }],
   StreamReset: [18, { stream: u32, code: u16 }],

@@ -33,6 +33,8 @@ export type Output =
   | { type: "StoreCommit"; tag: number; durable: boolean; operations: Uint8Array }
   /** Whether the core awaits something on an exchange path. */
   | { type: "Busy"; path: number; busy: boolean }
+  /** Whether a certificate of a peer stands in the DNS under its key; answered by `LookedUp`. */
+  | { type: "LookUp"; peer: Uint8Array; key: Uint8Array; remote: string }
   /** A stream is open: in answer to `Call` with this tag, or from a peer, with tag 0. */
   | {
       type: "StreamOpened";
@@ -76,6 +78,7 @@ export const outputCodec: ItemCodec<Output> = /* @__PURE__ */ new ItemCodec<Outp
   StoreScan: [7, { tag: u32, start: bytes, end: bytes, limit: u32 }],
   StoreCommit: [8, { tag: u32, durable: flag, operations: bytes }],
   Busy: [9, { path: u32, busy: flag }],
+  LookUp: [10, { peer: bytes32, key: bytes32, remote: text }],
   StreamOpened: [16, { stream: u32, tag: u32, peer: bytes32, service: text, head: bytes }],
   StreamData: [17, { stream: u32, data: bytes }],
   StreamEnd: [18, { stream: u32 }],

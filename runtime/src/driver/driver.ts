@@ -9,6 +9,7 @@ import { isPromise, type MaybePromise } from "../stores/store.ts";
 import { Core } from "./core.ts";
 import { eventOf, type MeshEvent } from "./event.ts";
 import type { Logger } from "./log.ts";
+import { lookUp } from "./look-up.ts";
 import {
   type Dialler,
   type Link,
@@ -322,6 +323,8 @@ export class Driver implements PathHost {
         return this.#paths.use(output.path, (link) => link.snapshot?.(output.snapshot));
       case "Busy":
         return this.#paths.use(output.path, (link) => link.busy?.(output.busy));
+      case "LookUp":
+        return this.#push({ type: "LookedUp", peer: output.peer, code: lookUp(output) });
       case "NeedEntropy":
         return this.#push({ type: "Entropy", bytes: randomBytes(32) });
       case "StoreGet":

@@ -81,6 +81,7 @@ pub fn configuration(number: u8) -> Outcome<Config> {
         authority: Vec::new(),
         certificate: Vec::new(),
         take_over: false,
+        confirms: false,
     })
 }
 

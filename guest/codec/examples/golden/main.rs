@@ -160,6 +160,8 @@ fn path_inputs() -> Vec<(String, Input<'static>)> {
             { path: 2, dial: 0, kind: PathKind::Exchange, remote: "" }),
         item!(Input::PathOpened, ", \"path\": 3, \"dial\": 0, \"kind\": \"Hibernating\", \"remote\": \"\u{fc}\"",
             { path: 3, dial: 0, kind: PathKind::Hibernating, remote: "\u{fc}" }),
+        item!(Input::PathOpened, ", \"path\": 5, \"dial\": 0, \"kind\": \"Direct\", \"remote\": \"192.0.2.1\"",
+            { path: 5, dial: 0, kind: PathKind::Direct, remote: "192.0.2.1" }),
         item!(Input::PathClosed, ", \"path\": 258", { path: 258 }),
         item!(Input::PathResumed, ", \"path\": 4, \"remote\": \"10.0.0.1\", \"snapshot\": \"00\"",
             { path: 4, remote: "10.0.0.1", snapshot: &[0] }),
@@ -167,6 +169,7 @@ fn path_inputs() -> Vec<(String, Input<'static>)> {
         item!(Input::Entropy, ", \"bytes\": \"ID\"", { bytes: ID }),
         item!(Input::StoreRead, ", \"tag\": 5, \"ok\": true, \"entries\": \"\"", { tag: 5, ok: true, entries: &[] }),
         item!(Input::StoreCommitted, ", \"tag\": 6, \"ok\": false", { tag: 6, ok: false }),
+        item!(Input::LookedUp, ", \"peer\": \"ID\", \"code\": 1031", { peer: ID, code: 0x0407 }),
         item!(Input::StreamData, ", \"stream\": 1, \"data\": \"6869\"", { stream: 1, data: b"hi" }),
         item!(Input::StreamEnd, ", \"stream\": 1", { stream: 1 }),
         item!(Input::StreamReset, ", \"stream\": 1, \"code\": 2052", { stream: 1, code: 0x0804 }),
@@ -247,6 +250,8 @@ fn path_outputs() -> Vec<(String, Output<'static>)> {
         item!(Output::StoreCommit, ", \"tag\": 7, \"durable\": true, \"operations\": \"02016b\"",
             { tag: 7, durable: true, operations: &[2, 1, b'k'] }),
         item!(Output::Busy, ", \"path\": 8, \"busy\": true", { path: 8, busy: true }),
+        item!(Output::LookUp, ", \"peer\": \"ID\", \"key\": \"ID\", \"remote\": \"192.0.2.1\"",
+            { peer: ID, key: ID, remote: "192.0.2.1" }),
         item!(Output::Wake, ", \"at_ms\": \"1790000000000\"", { at_ms: 1_790_000_000_000 }),
         item!(Output::Wake, ", \"at_ms\": \"never\"", { at_ms: u64::MAX }),
     ]
@@ -485,6 +490,7 @@ fn config() -> Config {
         authority: Vec::new(),
         certificate: Vec::new(),
         take_over: false,
+        confirms: false,
     }
 }
 
@@ -493,6 +499,7 @@ fn closed_config() -> Config {
         admission: Admission::Dns,
         authority: vec![5; 32],
         certificate: vec![6; 320],
+        confirms: true,
         ..config()
     }
 }

@@ -4,8 +4,9 @@ use selfsame_codec::Code;
 
 use super::certificate::Parts;
 use super::revocations::{self, Revocations};
-use super::{Certificate, KNOWS_CLOSED};
+use super::{Certificate, KNOWS_CLOSED, Standing, Standings};
 use crate::identity::{Admitted, NetworkId, PeerId, PublicKey, Signature};
+use crate::quota::Holder;
 use crate::verified::Verified;
 
 /// A network's rules of admission, and the signatures that were verified under them
@@ -15,6 +16,8 @@ pub struct Gate {
     authority: Option<PublicKey>,
     revocations: Option<Revocations>,
     verified: Verified,
+    /// Who stands in the DNS, if the host looks that up.
+    standings: Option<Standings>,
 }
 
 impl Gate {
@@ -26,6 +29,7 @@ impl Gate {
             authority,
             revocations: None,
             verified: Verified::default(),
+            standings: None,
         }
     }
 
@@ -134,6 +138,31 @@ impl Gate {
         }
         self.revocations = Some(Revocations::verified(parts, bytes)?);
         Ok(true)
+    }
+
+    /// Has newcomers looked up by the host from now on.
+    pub(crate) fn confirm_newcomers(&mut self) {
+        self.standings = Some(Standings::default());
+    }
+
+    /// What the host has found of a peer; all are confirmed if it does not look.
+    pub(crate) fn standing(&self, peer: &PeerId, now_ms: u64) -> Standing {
+        let standings = self.standings.as_ref().filter(|_| self.is_closed());
+        standings.map_or(Standing::Confirmed, |standings| standings.of(peer, now_ms))
+    }
+
+    /// Keeps what the host has found of a peer until a time.
+    pub(crate) fn note(
+        &mut self,
+        peer: PeerId,
+        refusal: Option<Code>,
+        source: Holder,
+        now_ms: u64,
+        until_ms: u64,
+    ) {
+        if let Some(standings) = &mut self.standings {
+            standings.note(peer, refusal, source, now_ms, until_ms);
+        }
     }
 
     /// Whether members need certificates.

@@ -1,3 +1,4 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -32,6 +33,8 @@ pub struct Confirmed {
     pub secrets: SessionSecrets,
     /// The payload of m3, which may be empty.
     pub payload: Vec<u8>,
+    /// The address that the peer's certificate names.
+    pub address: Option<String>,
 }
 
 impl Responder {
@@ -136,6 +139,7 @@ impl Responder {
         Ok(Confirmed {
             secrets,
             payload: proof.payload,
+            address: proof.address,
         })
     }
 }

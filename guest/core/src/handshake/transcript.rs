@@ -1,3 +1,4 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use selfsame_codec::Code;
@@ -163,6 +164,8 @@ pub(super) struct Proof {
     pub(super) peer_key: PublicKey,
     pub(super) peer_boot: BootId,
     pub(super) admitted: Admitted,
+    /// The address that its certificate names.
+    pub(super) address: Option<String>,
     pub(super) payload: Vec<u8>,
 }
 
@@ -204,7 +207,8 @@ pub(super) fn open_proof(
             .map_or_else(|| PeerId::of(&peer_key, network), Certificate::id),
         peer_key,
         peer_boot: BootId(*boot),
-        admitted: certificate.map_or(Admitted::EVER, |certificate| certificate.admitted()),
+        admitted: certificate.as_ref().map_or(Admitted::EVER, Certificate::admitted),
+        address: certificate.and_then(|certificate| certificate.terms().address.clone()),
         payload: rest.to_vec(),
     })
 }

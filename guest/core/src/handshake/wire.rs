@@ -244,6 +244,7 @@ pub(crate) fn is_unproven(code: Code) -> bool {
             | Code::BadCertificate
             | Code::WrongIssuer
             | Code::WrongSeat
+            | Code::WrongAddress
             | Code::RevokedCertificate
             | Code::EarlyCertificate
             | Code::ExpiredCertificate

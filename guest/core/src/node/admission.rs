@@ -15,7 +15,11 @@ use crate::record::CLOCK_SKEW_MS;
 pub(super) fn authority_of(config: &Config) -> Result<Option<PublicKey>, Code> {
     let key = <[u8; 32]>::try_from(&config.authority[..]).map(PublicKey).ok();
     match config.admission {
-        Admission::Open if config.authority.is_empty() && config.certificate.is_empty() => Ok(None),
+        Admission::Open
+            if config.authority.is_empty() && config.certificate.is_empty() && !config.confirms =>
+        {
+            Ok(None)
+        }
         Admission::Dns if KNOWS_CLOSED && key.is_some() => Ok(key),
         Admission::Open | Admission::Dns => Err(Code::BadConfig),
     }
@@ -132,7 +136,7 @@ impl Node {
     }
 
     /// This node's time when the host's clock will say `wall_ms`.
-    fn own_ms(&self, wall_ms: u64) -> u64 {
+    pub(super) fn own_ms(&self, wall_ms: u64) -> u64 {
         self.now_ms
             .saturating_add(wall_ms.saturating_sub(self.clock.wall_ms))
     }

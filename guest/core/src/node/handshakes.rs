@@ -1,14 +1,17 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use selfsame_codec::{Code, EventKind, LogLevel};
+use selfsame_codec::{Code, EventKind, LogLevel, PathKind};
 
 use super::Node;
 use super::connection::Connection;
+use super::observed::is_elsewhere;
+use super::paths::Way;
 use super::timers::Timer;
+use crate::admission::KNOWS_CLOSED;
 use crate::channel::{Session, Side};
 use crate::handshake::{
-    CookieJar, Header, INITIATION_BYTES, Initiation, Initiator, Responder, SessionSecrets, cookie_frame,
-    is_unproven, parse_cookie, parse_reject, reject_frame,
+    Confirmed, CookieJar, Header, INITIATION_BYTES, Initiation, Initiator, Responder, SessionSecrets,
+    cookie_frame, is_unproven, parse_cookie, parse_reject, reject_frame,
 };
 use crate::identity::PeerId;
 use crate::quota::Holder;
@@ -221,6 +224,7 @@ impl Node {
         let peer_index = half_open.responder.peer_index();
         let admit = (self.ring.gate(), self.clock.wall_ms);
         let finished = half_open.responder.finish(&self.identity, admit, frame);
+        let finished = finished.and_then(|confirmed| self.check_observed(path, confirmed));
         let confirmed = match finished {
             Ok(confirmed) if self.make_room_for_session() => confirmed,
             Ok(_) => {
@@ -248,6 +252,17 @@ impl Node {
             self.frame_received(path, &packet);
         }
         taken
+    }
+
+    /// Refuses a peer that is not seen at the address of its certificate, where the host sees that itself.
+    fn check_observed(&self, path: u32, confirmed: Confirmed) -> Result<Confirmed, Code> {
+        let certified = confirmed.address.as_deref().filter(|_| KNOWS_CLOSED);
+        let path = self.paths.table.get(&path);
+        let direct = path.filter(|path| path.way == Way::Host(PathKind::Direct));
+        match (direct, certified) {
+            (Some(path), Some(certified)) if is_elsewhere(&path.remote, certified) => Err(Code::WrongAddress),
+            _ => Ok(confirmed),
+        }
     }
 
     /// Keeps a packet whose session waits for m3, on paths where it can be overtaken; says whether it did.

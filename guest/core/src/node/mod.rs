@@ -13,9 +13,11 @@ mod connection;
 mod handshakes;
 mod idle;
 mod liveness;
+mod observed;
 mod outbox;
 mod paths;
 mod providers;
+mod provisional;
 mod receive;
 mod refusals;
 mod relay;
@@ -32,6 +34,7 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader};
 
+use crate::admission::KNOWS_CLOSED;
 use crate::identity::{Identity, NetworkId};
 use crate::mesh::Mesh;
 use crate::quota::Holder;
@@ -98,6 +101,7 @@ pub struct Node {
     calls: calls::Calls,
     providers: providers::Watches,
     store: StoreState,
+    provisional: provisional::Provisional,
     /// A packet is opened in place in here.
     scratch: Vec<u8>,
     entropy_asked: bool,
@@ -134,7 +138,10 @@ impl Node {
             id: identity.id(),
         };
         ring_settings.check()?;
-        let ring = Ring::new(ring_settings, parameters);
+        let mut ring = Ring::new(ring_settings, parameters);
+        if config.confirms {
+            ring.gate().confirm_newcomers();
+        }
         let settings = Settings {
             network_name: config.network,
             bootstraps: config.bootstraps,
@@ -168,6 +175,7 @@ impl Node {
             calls: calls::Calls::default(),
             providers: providers::Watches::default(),
             store: StoreState::default(),
+            provisional: provisional::Provisional::default(),
             scratch: Vec::new(),
             entropy_asked: false,
         })
@@ -241,6 +249,7 @@ impl Node {
             }
             Input::StoreRead { tag, ok, entries } => self.store_read(tag, ok, entries),
             Input::StoreCommitted { tag, ok } => self.store_committed(tag, ok),
+            Input::LookedUp { peer, code } if KNOWS_CLOSED => self.looked_up(peer, code),
             Input::StreamData { stream, data } => self.stream_data(stream, data),
             Input::StreamEnd { stream } => self.stream_end(stream),
             Input::StreamReset { stream, code } => self.stream_reset(stream, code),

@@ -229,6 +229,9 @@ impl Node {
         let (from, path) = (connection.session.peer(), connection.path);
         let token = u64::from(index) << 32 | u64::from(id);
         let source = self.source_of(path);
+        if self.hold_request(from, token, source, body) {
+            return Ok(());
+        }
         self.ring_with(|ring, cx| {
             cx.source = source;
             ring.request(cx, from, token, body);
@@ -242,7 +245,9 @@ impl Node {
             return;
         };
         if let Some(call) = connection.requests.remove(&id) {
-            self.ring_request_answered(*call, body);
+            if !self.hold_answer(*call, body) {
+                self.ring_request_answered(*call, body);
+            }
         } else {
             let peer = connection.session.peer();
             self.out.dropped(Code::TimedOut, 0);

@@ -148,7 +148,8 @@ impl Node {
             Action::Failed { command, code } => self.ring_command_failed(command, code),
             Action::Disconnect { peer } => self.part_with_forger(&peer),
             Action::ShutOut if KNOWS_CLOSED => self.shut_out(),
-            Action::ShutOut => {}
+            Action::LookUp { peer, from } if KNOWS_CLOSED => _ = self.look_up(peer, from),
+            Action::ShutOut | Action::LookUp { .. } => {}
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
             Action::Delete { key } => self.store_delete(&key),
             Action::Changed => {

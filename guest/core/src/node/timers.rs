@@ -33,6 +33,8 @@ pub(super) enum Timer {
     Certificate(u32),
     /// When this node's certificate expires.
     OwnCertificate,
+    /// When to give up look-ups that the host has not answered.
+    LookUps,
 }
 
 /// Timers in the order in which they are due
@@ -87,7 +89,8 @@ impl Node {
             Timer::Watches => self.refresh_watches(),
             Timer::Certificate(index) if KNOWS_CLOSED => self.check_certificate(index),
             Timer::OwnCertificate if KNOWS_CLOSED => self.check_own_certificate(),
-            Timer::Certificate(_) | Timer::OwnCertificate => {}
+            Timer::LookUps if KNOWS_CLOSED => self.look_ups_timed_out(),
+            Timer::Certificate(_) | Timer::OwnCertificate | Timer::LookUps => {}
         }
     }
 }

@@ -176,6 +176,13 @@ pub enum Action {
     },
     /// End the sessions with peers whose certificates were revoked.
     ShutOut,
+    /// Have a peer looked up by the host, of which `from` has told.
+    LookUp {
+        /// The peer.
+        peer: PeerId,
+        /// Who told of it.
+        from: PeerId,
+    },
     /// Remove a stored value.
     Delete {
         /// The key.

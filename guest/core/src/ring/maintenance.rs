@@ -89,7 +89,7 @@ impl Maintenance {
     }
 
     /// Makes the next round follow after this time, if it would come later.
-    fn hurry_to(&mut self, interval_ms: u64, now_ms: u64) {
+    pub(super) fn hurry_to(&mut self, interval_ms: u64, now_ms: u64) {
         self.interval_ms = self.interval_ms.min(interval_ms);
         self.next_round_ms = self.next_round_ms.min(now_ms.saturating_add(interval_ms));
     }
@@ -414,6 +414,7 @@ impl Ring {
         }
         let named = self.meet_members(cx, peer, updated.predecessor.as_slice());
         let list = self.meet_members(cx, peer, &updated.successors);
+        let list = self.possible_neighbours(cx, peer, list);
         let old = self.routing.successor();
         if old == Some(peer) || self.routing.succeeds_better(&peer) {
             let mirrors = self.parameters.mirrors.max(1);

@@ -6,6 +6,7 @@ use super::lookup::Owner;
 use super::message::Request;
 use super::walk::Purpose;
 use super::{Call, Context, Phase, Ring};
+use crate::admission::Standing;
 use crate::identity::PeerId;
 use crate::place::plus_power;
 use crate::record::NodeRecord;
@@ -46,6 +47,7 @@ impl Ring {
         // The next member has its place to find as well.
         if let Some(successor) = self.routing.successor()
             && successor != stranger
+            && self.standing(&stranger, cx.now_ms) == Standing::Confirmed
         {
             self.hint(successor, stranger);
         }

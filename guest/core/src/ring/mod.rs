@@ -6,6 +6,7 @@
 
 mod attach;
 mod book;
+mod confirm;
 mod find;
 mod interface;
 mod leave;

@@ -58,8 +58,10 @@ impl Ring {
     }
 
     /// A member that takes part in the ring has spoken: others may hide it from this one.
-    fn meet_near(&mut self, from: &PeerId) {
-        if self.is_known_member(from) && self.routing.take_in(*from) {
+    fn meet_near(&mut self, cx: &Context<'_>, from: &PeerId) {
+        let may_come_in =
+            self.is_known_member(from) && self.is_near(from) && self.may_be_neighbour(cx, *from, from);
+        if may_come_in && self.routing.take_in(*from) {
             self.actions.push_back(Action::Changed);
         }
     }
@@ -94,14 +96,14 @@ impl Ring {
         match request {
             Request::Ping { hint } => self.take_hint(cx, &from, &hint),
             Request::FindNode { target } => {
-                self.meet_near(&from);
+                self.meet_near(cx, &from);
                 return Ok(Some(self.hop(cx, &target, None, None)));
             }
             Request::Find { object, held } => {
                 return Ok(Some(self.hop(cx, &object.place(), Some(held), None)));
             }
             Request::Vouch { target, claimed } => {
-                self.meet_near(&from);
+                self.meet_near(cx, &from);
                 return Ok(Some(self.hop(cx, &target, None, Some(claimed))));
             }
             Request::Store { entry } => {
@@ -234,6 +236,7 @@ impl Ring {
         let is_better = !is_new || self.routing.before().len() == 1;
         if is_better && self.routing.is_predecessor(&from) {
             let named = self.meet_members(cx, from, predecessors);
+            let named = self.possible_neighbours(cx, from, named);
             self.routing.set_earlier(from, named);
         }
         let mut keys = if is_new || wants_objects {

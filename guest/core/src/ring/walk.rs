@@ -334,7 +334,9 @@ impl Ring {
             Purpose::Publish { object } => self.place_found(cx, object, result),
             Purpose::JoinFor { token } => self.place_for_newcomer_found(cx, token, result),
             Purpose::Finger { bit } => {
-                if let Ok(owner) = result {
+                if let Ok(owner) = result
+                    && self.may_be_neighbour(cx, owner.peer, &owner.peer)
+                {
                     self.routing.set_finger(bit, owner.peer);
                 }
             }

@@ -6,6 +6,7 @@ extern crate alloc;
 mod calls;
 mod channel;
 mod closed;
+mod confirmed;
 mod crowding;
 mod dialling;
 mod handshake;

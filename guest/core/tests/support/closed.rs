@@ -1,11 +1,34 @@
 //! Nodes of a closed network, and its authority.
 
-use selfsame_codec::{Admission, Config, Role};
+use std::collections::BTreeMap;
+
+use selfsame_codec::{Admission, Code, Config, Role};
 use selfsame_core::admission::{Certificate, CertificateTerms, Gate, Revocation, Revocations};
 use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
 
 use super::rings::join;
 use super::{Net, START_MS, config};
+
+/// What the hosts find in the DNS: all certificates, unless told otherwise
+#[derive(Debug, Default)]
+pub struct Dns {
+    /// What all find of a peer.
+    pub refusals: BTreeMap<PeerId, Code>,
+    /// What all find of everybody.
+    pub outage: Option<Code>,
+    /// Whether hosts never answer.
+    pub is_silent: bool,
+    /// Who has looked whom up, and from where that one had come.
+    pub asked: Vec<(usize, PeerId, String)>,
+}
+
+impl Dns {
+    pub fn look_up(&mut self, asker: usize, peer: PeerId, remote: &str) -> Option<u16> {
+        self.asked.push((asker, peer, remote.into()));
+        let refusal = self.outage.or_else(|| self.refusals.get(&peer).copied());
+        (!self.is_silent).then(|| refusal.map_or(0, Code::as_u16))
+    }
+}
 
 pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -53,8 +76,26 @@ pub fn add(net: &mut Net, seed: u8, role: Role, bootstraps: &[usize]) -> usize {
     net.add(certified(seed, role, &bootstraps, certificate(terms(seed, role))))
 }
 
+/// Adds one that has newcomers looked up.
+pub fn add_confirming(net: &mut Net, seed: u8, role: Role, bootstraps: &[usize]) -> usize {
+    let bootstraps: Vec<String> = bootstraps.iter().map(|index| net.pinned(*index)).collect();
+    net.add(Config {
+        confirms: true,
+        ..certified(seed, role, &bootstraps, certificate(terms(seed, role)))
+    })
+}
+
 /// Members that have joined one after the other, each through the first.
 pub fn ring(size: u8) -> Net {
+    ring_of(size, add)
+}
+
+/// The same of members that have newcomers looked up.
+pub fn confirming_ring(size: u8) -> Net {
+    ring_of(size, add_confirming)
+}
+
+fn ring_of(size: u8, add: fn(&mut Net, u8, Role, &[usize]) -> usize) -> Net {
     let mut net = Net::new();
     for seed in 0..size {
         let bootstraps: &[usize] = if seed == 0 { &[] } else { &[0] };

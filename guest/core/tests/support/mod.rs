@@ -111,6 +111,9 @@ pub struct Net {
     /// All frames that were ever sent, for replays.
     pub recorded: Vec<(usize, usize, u32, Vec<u8>)>,
     pub kind: PathKind,
+    pub dns: closed::Dns,
+    /// Where dialled nodes see those who dial; a port of this machine unless it is set.
+    pub seen_at: Option<String>,
     entropy: u8,
 }
 
@@ -199,6 +202,7 @@ pub fn config(seed: u8, role: Role, bootstraps: &[String]) -> Config {
         authority: Vec::new(),
         certificate: Vec::new(),
         take_over: false,
+        confirms: false,
     }
 }
 
@@ -214,6 +218,8 @@ impl Net {
             flights: VecDeque::new(),
             recorded: Vec::new(),
             kind: PathKind::Ordered,
+            dns: closed::Dns::default(),
+            seen_at: None,
             entropy: 0,
         }
     }
@@ -372,6 +378,11 @@ impl Net {
             Output::StoreGet { .. } | Output::StoreScan { .. } | Output::StoreCommit { .. } => {
                 self.serve_store(index, output);
             }
+            Output::LookUp { peer, remote, .. } => {
+                if let Some(code) = self.dns.look_up(index, PeerId(peer), remote) {
+                    self.step(index, &[Input::LookedUp { peer, code }]);
+                }
+            }
             told => self.hosts[index].seen.extend(Seen::of(told)),
         }
     }
@@ -465,7 +476,8 @@ impl Net {
     /// A new path between two nodes; the dialled side is told at once.
     pub fn link(&mut self, from: usize, to: usize) -> (u32, u32) {
         let port = 40_001 + self.hosts[from].next_path;
-        self.link_from(from, to, &format!("127.0.0.1:{port}"))
+        let remote = self.seen_at.clone();
+        self.link_from(from, to, &remote.unwrap_or_else(|| format!("127.0.0.1:{port}")))
     }
 
     /// A new path whose dialled side sees it come from `remote`.

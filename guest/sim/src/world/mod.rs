@@ -157,6 +157,7 @@ impl<M: Machine> World<M> {
             authority: Vec::new(),
             certificate: Vec::new(),
             take_over: false,
+            confirms: false,
         };
         let place = Place::random(&mut self.dice);
         self.hosts.push(Host {

@@ -244,7 +244,7 @@ impl Network {
                     this.store.remove(&key);
                 }
                 Action::Disconnect { peer } => self.disconnect(node, peer),
-                Action::ShutOut => {}
+                Action::ShutOut | Action::LookUp { .. } => {}
                 Action::Published { name } => this.published.push(name),
                 Action::Log { code, .. } => this.refusals.push(code),
                 Action::Changed => this.changes += 1,
