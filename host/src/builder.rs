@@ -8,6 +8,8 @@ use selfsame_codec::{Admission, Config, Input, Role};
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::{broadcast, oneshot};
 
+#[cfg(feature = "admission")]
+use crate::admission::DnsCertificates;
 use crate::certificate::{Certificate, Certified};
 use crate::core::CoreModule;
 use crate::driver::{self, Parts};
@@ -18,6 +20,7 @@ use crate::handle::{Control, Effect, Handle, Item, Waiter};
 use crate::id::Owner;
 use crate::id::{OwnerKey, PeerId};
 use crate::keys::{Grant, Seed, check_network, module_of, parts};
+use crate::newcomers::Newcomers;
 use crate::node::{Inner, Node};
 use crate::observe::{Observer, Unobserved, Watcher};
 use crate::options::FetchOptions;
@@ -55,6 +58,7 @@ pub struct Builder {
     take_over: bool,
     domain: String,
     certificate: Option<Certificate>,
+    newcomers: Option<Newcomers>,
     core: Option<CoreModule>,
     watcher: Watcher,
 }
@@ -91,6 +95,7 @@ impl Builder {
             take_over: false,
             domain: String::new(),
             certificate: None,
+            newcomers: None,
             core: None,
             watcher: Watcher::default(),
         }
@@ -204,6 +209,14 @@ impl Builder {
         self
     }
 
+    /// Takes newcomers to a closed network for neighbours only once their certificates stand in the DNS. While that gives no answer, who
+    /// is a neighbour already stays.
+    #[cfg(feature = "admission")]
+    pub fn confirm_newcomers(mut self, source: DnsCertificates) -> Self {
+        self.newcomers = Some(source.newcomers(&self.network));
+        self
+    }
+
     /// Runs this core instead of the embedded one.
     pub fn core(mut self, core: CoreModule) -> Self {
         self.core = Some(core);
@@ -259,6 +272,7 @@ impl Builder {
             dialler: Arc::new(Dialler::new(connector)),
             services: Arc::clone(&services),
             events: events.clone(),
+            newcomers: self.newcomers,
             runtime: Runtime::current(),
         };
         let (started, ready) = oneshot::channel();
@@ -300,6 +314,11 @@ impl Builder {
             } else {
                 "the network is open and takes no certificate: name a closed one as NAME@KEY, with its authority's key".into()
             }));
+        }
+        if self.newcomers.is_some() && !is_closed {
+            return Err(Error::Input(
+                "the network is open, and anybody may come: only a closed one, NAME@KEY, has newcomers confirmed".into(),
+            ));
         }
         if matches!(self.storage, Place::Unset) {
             return Err(Error::Input(
@@ -421,6 +440,7 @@ impl Builder {
                 .certificate
                 .as_ref()
                 .map_or_else(Vec::new, |certificate| certificate.as_bytes().into()),
+            confirms: self.newcomers.is_some(),
             take_over: self.take_over,
         })
     }

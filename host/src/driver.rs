@@ -25,6 +25,7 @@ use crate::handle::{Control, Effect, Handle, Item, Queues, Waiter};
 use crate::inbox::Cause;
 use crate::keys::{milliseconds, random_bytes};
 use crate::link::Link;
+use crate::newcomers::Newcomers;
 use crate::serve::Services;
 use crate::store::{Completion, Opened, Worker};
 use crate::stream::{self, StreamEntry, StreamKey, StreamQueues, StreamSender};
@@ -56,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) dialler: Arc<Dialler>,
     pub(crate) services: Arc<Services>,
     pub(crate) events: broadcast::Sender<Event>,
+    /// Where newcomers to a closed network are looked up, if they are.
+    pub(crate) newcomers: Option<Newcomers>,
     /// Where tasks run.
     pub(crate) runtime: Runtime,
 }
@@ -78,6 +81,7 @@ struct Driver {
     dialler: Arc<Dialler>,
     services: Arc<Services>,
     events: broadcast::Sender<Event>,
+    newcomers: Option<Newcomers>,
     runtime: Runtime,
     handle: Handle,
     /// For the streams that are opened.
@@ -142,6 +146,7 @@ impl Driver {
             dialler,
             services,
             events,
+            newcomers,
             runtime,
         } = parts;
         let core = new_core(&module, &mut config)?;
@@ -154,6 +159,7 @@ impl Driver {
             dialler,
             services,
             events,
+            newcomers,
             runtime,
             handle,
             sender,
@@ -336,8 +342,8 @@ impl Driver {
                 Some(control) = queues.control.recv() => match control {
                     Control::Command { waiter, .. } => waiter.fail(Error::Poisoned(error.clone())),
                     Control::Stop => self.stopped = true,
-                    // The command is gone already.
-                    Control::Cancel { .. } => {}
+                    // The command, or the core that asked, is gone already.
+                    Control::Cancel { .. } | Control::LookedUp { .. } => {}
                 },
                 () = tokio::time::sleep_until(until) => return,
             }

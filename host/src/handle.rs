@@ -9,6 +9,7 @@ use selfsame_codec::{BatchReader, BatchWriter, Code, Input, PathKind};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::error::Error;
+use crate::id::PeerId;
 use crate::inbox::Cause;
 use crate::link::{Budget, Link, LinkEnd};
 use crate::stream::Stream;
@@ -65,6 +66,12 @@ pub(crate) enum Control {
     },
     /// Nobody waits for a command's answer any more.
     Cancel { tag: u32 },
+    /// The code of what came of the look-up of a peer, 0 if it is confirmed; for a life of the core, or any that counts it.
+    LookedUp {
+        life: Option<u32>,
+        peer: PeerId,
+        code: u16,
+    },
     /// End the node.
     Stop,
 }

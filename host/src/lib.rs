@@ -84,6 +84,7 @@ mod length;
 mod link;
 mod lock;
 mod message;
+mod newcomers;
 
 mod node;
 pub use node::Node;

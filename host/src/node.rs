@@ -342,6 +342,16 @@ impl Node {
         Ok(())
     }
 
+    /// Counts what went wrong with this node's own certificate, where all errors are counted.
+    #[cfg(feature = "admission")]
+    pub(crate) fn count_own(&self, code: Code) {
+        self.inner.handle.control(Control::LookedUp {
+            life: None,
+            peer: self.inner.id,
+            code: code.as_u16(),
+        });
+    }
+
     /// Takes a list of whom the authority of the closed network admits no more, keeps it, and passes it on to the others.
     ///
     /// # Errors

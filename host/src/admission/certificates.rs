@@ -1,3 +1,4 @@
+use alloc::sync::Arc;
 use core::time::Duration;
 use std::time::SystemTime;
 
@@ -8,6 +9,7 @@ use super::Resolver;
 use crate::certificate::{Certificate, Certified};
 use crate::error::Error;
 use crate::id::NodeKey;
+use crate::newcomers::{Newcomer, Newcomers};
 use crate::node::Node;
 
 /// Least time between two lookups of one node's certificate, also while none is found.
@@ -37,10 +39,7 @@ impl DnsCertificates {
     pub async fn newest(&self, network: &str, key: &NodeKey) -> Result<(Certificate, Certified), Error> {
         let found = self.resolver.certificates(&key.0, &self.domain).await?;
         let mut newest: Option<(Certificate, Certified)> = None;
-        let mut wrong = Error::Core {
-            code: Code::NoCertificate,
-            detail: format!("under {} for the key {key}", self.domain),
-        };
+        let mut wrong = self.missing(key);
         for value in &found.values {
             let certificate = Certificate::from_bytes(value.clone());
             match certificate.verify(network, key).and_then(counting) {
@@ -71,9 +70,51 @@ impl DnsCertificates {
                 Ok(Some(next)) => in_use = next,
                 Ok(None) => {}
                 Err(error) => {
+                    node.count_own(error.code().unwrap_or(Code::DnsNoAnswer));
                     tracing::warn!(domain = self.domain, %error, "the certificate of admission is not renewed");
                 }
             }
+        }
+    }
+
+    /// The same place for a node that has newcomers to its network confirmed.
+    pub(crate) fn newcomers(self, network: &str) -> Newcomers {
+        let network: Arc<str> = network.into();
+        Newcomers::new(move |newcomer| {
+            let (source, network) = (self.clone(), Arc::clone(&network));
+            Box::pin(async move {
+                let confirmed = source.confirm(&network, newcomer).await;
+                confirmed.map_err(|error| {
+                    tracing::info!(domain = source.domain, peer = %newcomer.peer, %error, "a newcomer is not confirmed");
+                    error.code().unwrap_or(Code::DnsNoAnswer)
+                })
+            })
+        })
+    }
+
+    /// Checks that a certificate which counts now stands in the DNS for a newcomer, at the place that its id says.
+    async fn confirm(&self, network: &str, newcomer: Newcomer) -> Result<(), Error> {
+        let Newcomer { peer, key, source } = newcomer;
+        let found = self
+            .resolver
+            .certificates_of_stranger(&key.0, &self.domain, source)
+            .await?;
+        let mut wrong = self.missing(&key);
+        for value in &found.values {
+            let certificate = Certificate::from_bytes(value.clone());
+            match certificate.verify(network, &key).and_then(counting) {
+                Ok(certified) if certified.peer == peer => return Ok(()),
+                Ok(_) => wrong = Error::from_code(Code::WrongAddress),
+                Err(error) => wrong = error,
+            }
+        }
+        Err(wrong)
+    }
+
+    fn missing(&self, key: &NodeKey) -> Error {
+        Error::Core {
+            code: Code::NoCertificate,
+            detail: format!("under {} for the key {key}", self.domain),
         }
     }
 

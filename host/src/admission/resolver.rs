@@ -50,6 +50,15 @@ struct State {
     lookups: HashMap<String, Lookup>,
 }
 
+/// For whom a name is looked up
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// For this node itself: not counted.
+    Own,
+    /// For a peer that wrote from an address, if it is known.
+    Stranger(Option<IpAddr>),
+}
+
 type Lookup = Arc<OnceCell<Result<Arc<DnsValues>, ResolveError>>>;
 
 impl Resolver {
@@ -80,11 +89,11 @@ impl Resolver {
         domain: &str,
     ) -> Result<Arc<DnsValues>, ResolveError> {
         let name = self.0.module.peer_name(public_key, domain)?;
-        self.0.look_up(name, None).await
+        self.0.look_up(name, Asker::Own).await
     }
 
-    /// The certificates of a peer that nobody vouches for and that wrote from this address: its network, IPv4 /24 or IPv6 /56, and all
-    /// such peers together cause a few queries a second.
+    /// The certificates of a peer that nobody vouches for and that wrote from this address, if that is known: its network, IPv4 /24 or
+    /// IPv6 /56, and all such peers together cause a few queries a second.
     ///
     /// # Errors
     /// [`ResolveError::TooManyQueries`] beyond that, and as [`Self::certificates`].
@@ -92,10 +101,10 @@ impl Resolver {
         &self,
         public_key: &[u8; 32],
         domain: &str,
-        source: IpAddr,
+        source: impl Into<Option<IpAddr>>,
     ) -> Result<Arc<DnsValues>, ResolveError> {
         let name = self.0.module.peer_name(public_key, domain)?;
-        self.0.look_up(name, Some(source)).await
+        self.0.look_up(name, Asker::Stranger(source.into())).await
     }
 
     /// The keys of the authority of a network's domain.
@@ -104,7 +113,7 @@ impl Resolver {
     /// As [`Self::certificates`].
     pub async fn authority_keys(&self, domain: &str) -> Result<Arc<DnsValues>, ResolveError> {
         let name = self.0.module.authority_name(domain)?;
-        self.0.look_up(name, None).await
+        self.0.look_up(name, Asker::Own).await
     }
 }
 
@@ -115,8 +124,11 @@ impl fmt::Debug for Resolver {
 }
 
 impl Shared {
-    async fn look_up(&self, name: String, stranger: Option<IpAddr>) -> Result<Arc<DnsValues>, ResolveError> {
-        let network = stranger.and_then(network_of);
+    async fn look_up(&self, name: String, asker: Asker) -> Result<Arc<DnsValues>, ResolveError> {
+        let network = match asker {
+            Asker::Own => None,
+            Asker::Stranger(source) => source.and_then(network_of),
+        };
         let lookup = {
             let mut state = self.lock();
             let now = Instant::now();
@@ -125,7 +137,7 @@ impl Shared {
             }
             match state.lookups.get(&name).cloned() {
                 Some(lookup) => lookup,
-                None if stranger.is_some() && !state.rate.take(network, now) => {
+                None if asker != Asker::Own && !state.rate.take(network, now) => {
                     return Err(ResolveError::TooManyQueries);
                 }
                 None => Arc::clone(state.lookups.entry(name.clone()).or_default()),

@@ -74,7 +74,9 @@ pub(crate) async fn host<T: Beside>(
     let dns = Membership::of(member).await?;
     let mut builder = settings(member, listen)?.observer(telemetry.clone());
     if let Some(dns) = &dns {
-        builder = builder.certificate(dns.certificate.clone());
+        builder = builder
+            .certificate(dns.certificate.clone())
+            .confirm_newcomers(dns.source.clone());
     }
     let interrupted = interrupted(member.end_with_input)?;
     let mut reloads = Reloads::new()?;

@@ -165,6 +165,10 @@ impl Driver {
                     self.input(&Input::Cancel { tag });
                 }
             }
+            Control::LookedUp { life, peer, code } if life.is_none_or(|life| life == self.life) => {
+                self.input(&Input::LookedUp { peer: peer.0, code });
+            }
+            Control::LookedUp { .. } => {}
             Control::Stop => self.stopped = true,
         }
     }

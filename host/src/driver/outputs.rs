@@ -1,5 +1,7 @@
 //! What the core asks for, done at once or handed to whoever does it.
 
+use core::net::{IpAddr, SocketAddr};
+
 use bytes::Bytes;
 use selfsame_codec::reply::decode_duplicate;
 use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
@@ -8,10 +10,11 @@ use super::refusal::{join_failure, joining};
 use super::{Driver, Pending};
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{DialKey, Effect, Waiter};
-use crate::id::PeerId;
+use crate::handle::{Control, DialKey, Effect, Waiter};
+use crate::id::{NodeKey, PeerId};
 use crate::inbox::{Cause, Delivery};
 use crate::keys::random_bytes;
+use crate::newcomers::Newcomer;
 use crate::serve::Incoming;
 use crate::store::{Operation, Request};
 use crate::stream::{StreamKey, stream};
@@ -85,8 +88,30 @@ impl Driver {
                     link.busy(busy);
                 }
             }
+            Output::LookUp { peer, key, remote } => self.look_up(PeerId(peer), NodeKey(key), remote),
             output => self.application_output(output, answer, tags, now_ms),
         }
+    }
+
+    /// Has a newcomer looked up, and tells the core what came of it.
+    fn look_up(&self, peer: PeerId, key: NodeKey, remote: &str) {
+        let Some(newcomers) = &self.newcomers else {
+            return tracing::error!("the core asks for a newcomer, which this host does not look up");
+        };
+        let newcomer = Newcomer {
+            peer,
+            key,
+            source: ip_of(remote),
+        };
+        let (looking, handle, life) = (newcomers.look_up(newcomer), self.handle.clone(), self.life);
+        self.runtime.spawn(async move {
+            let code = looking.await.err().map_or(0, Code::as_u16);
+            handle.control(Control::LookedUp {
+                life: Some(life),
+                peer,
+                code,
+            });
+        });
     }
 
     /// The outputs that concern the application.
@@ -322,6 +347,14 @@ fn part_of(answer: &Bytes, part: &[u8]) -> Bytes {
     } else {
         answer.slice_ref(part)
     }
+}
+
+/// The IP address of a peer, as the core was told it: with or without a port.
+fn ip_of(remote: &str) -> Option<IpAddr> {
+    let ip = remote
+        .parse()
+        .or_else(|_| remote.parse().map(|address: SocketAddr| address.ip()));
+    ip.ok()
 }
 
 #[cfg(test)]

@@ -240,7 +240,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let Some((path, link)) = opened(&driver, source).await else {
+    let Some((path, link)) = opened(&driver, source, PathKind::Direct).await else {
         return;
     };
     tcp::run(reader, writer, Side::Accepted, path, &driver, link).await;
@@ -249,7 +249,7 @@ where
 }
 
 /// Tells the driver of a path that a peer has opened; `None` when it takes no more.
-async fn opened(driver: &Handle, source: IpAddr) -> Option<(u32, LinkEnd)> {
+async fn opened(driver: &Handle, source: IpAddr, kind: PathKind) -> Option<(u32, LinkEnd)> {
     let Some(path) = driver.next_path() else {
         tracing::error!("all path numbers are used up: start the node again");
         return None;
@@ -258,7 +258,7 @@ async fn opened(driver: &Handle, source: IpAddr) -> Option<(u32, LinkEnd)> {
     let opened = Inbound::Opened {
         path,
         dial: None,
-        kind: PathKind::Ordered,
+        kind,
         remote: source.to_string(),
         link,
     };
@@ -378,7 +378,7 @@ impl Site {
 }
 
 async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, source: IpAddr, driver: &Handle) {
-    let Some((path, link)) = opened(driver, source).await else {
+    let Some((path, link)) = opened(driver, source, PathKind::Ordered).await else {
         return;
     };
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(websocket::config())).await;

@@ -442,6 +442,7 @@ mod tests {
             authority: Vec::new(),
             certificate: Vec::new(),
             take_over: false,
+            confirms: false,
         };
         Node::new(&config.encode(), &Parameters::DEFAULT).expect("a usable configuration")
     }

@@ -244,6 +244,7 @@ fn is_denial(code: Code) -> bool {
             | Code::TooLarge
             | Code::WrongIssuer
             | Code::WrongSeat
+            | Code::WrongAddress
             | Code::BadSignature
             | Code::EarlyCertificate
             | Code::ExpiredCertificate

@@ -114,6 +114,7 @@ pub(super) fn config(seed: u8, role: Role) -> Config {
         admission: Admission::Open,
         authority: Vec::new(),
         certificate: Vec::new(),
+        confirms: false,
         take_over: false,
     }
 }

@@ -1,0 +1,44 @@
+//! Newcomers to a closed network, whom a node looks up before they become neighbours.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::net::IpAddr;
+use core::pin::Pin;
+
+use selfsame_codec::Code;
+
+use crate::id::{NodeKey, PeerId};
+
+/// A peer that wants to become a neighbour
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Newcomer {
+    /// Its id, which follows from its key and the address of its certificate.
+    pub(crate) peer: PeerId,
+    pub(crate) key: NodeKey,
+    /// From where it connected, if it did, and not through another peer.
+    pub(crate) source: Option<IpAddr>,
+}
+
+/// Why a newcomer is not confirmed, if it is not
+pub(crate) type Confirmation = Pin<Box<dyn Future<Output = Result<(), Code>> + Send>>;
+
+/// Where newcomers are looked up
+#[derive(Clone)]
+pub(crate) struct Newcomers(Arc<dyn Fn(Newcomer) -> Confirmation + Send + Sync>);
+
+impl Newcomers {
+    #[cfg(feature = "admission")]
+    pub(crate) fn new(look_up: impl Fn(Newcomer) -> Confirmation + Send + Sync + 'static) -> Self {
+        Self(Arc::new(look_up))
+    }
+
+    pub(crate) fn look_up(&self, newcomer: Newcomer) -> Confirmation {
+        (self.0)(newcomer)
+    }
+}
+
+impl fmt::Debug for Newcomers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Newcomers").finish_non_exhaustive()
+    }
+}
