@@ -22,6 +22,11 @@ mod plain;
 
 mod https;
 
+#[cfg(feature = "authority")]
+mod update;
+#[cfg(feature = "authority")]
+pub use update::{TsigKey, ZoneUpdates};
+
 mod cache;
 
 mod rate;

@@ -19,7 +19,7 @@ use crate::keys::{Seed, answer_of, check_network, milliseconds, parts};
 use crate::transport::Address;
 
 /// Seconds for which resolvers remember a record: a node that waits for its certificate waits no longer.
-const ZONE_TTL_S: u32 = 300;
+pub(crate) const ZONE_TTL_S: u32 = 300;
 
 /// What the authority of a closed network certifies
 #[derive(Clone, Debug, PartialEq, Eq)]

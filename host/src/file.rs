@@ -22,6 +22,17 @@ pub(crate) fn create_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     sync_folder_of(path)
 }
 
+/// Writes a file that only the user may read, in the place of the one there is.
+#[cfg(feature = "authority")]
+pub(crate) fn replace_secret(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".new");
+    let draft = Path::new(&draft);
+    write_secret(draft, content)?;
+    fs::rename(draft, path)?;
+    sync_folder_of(path)
+}
+
 fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true);

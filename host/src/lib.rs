@@ -32,6 +32,11 @@ extern crate alloc;
 #[cfg(feature = "admission")]
 pub mod admission;
 
+#[cfg(feature = "authority")]
+mod authority;
+#[cfg(feature = "authority")]
+pub use authority::{Authority, AuthorityError, Quotas, Zone, ZoneNameServer};
+
 mod body;
 pub use body::Body;
 

@@ -79,7 +79,7 @@ impl Module {
         String::from_utf8(name).map_err(|_| refused(domain, Code::BadInput))
     }
 
-    fn call(
+    pub(super) fn call(
         &self,
         call: Call,
         encode: impl FnOnce(&mut BatchWriter),

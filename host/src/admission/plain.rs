@@ -64,7 +64,7 @@ async fn over_tcp(module: &Module, server: SocketAddr, name: &str) -> Result<Out
 }
 
 /// Sends a message and receives one, each after its length (RFC 1035, section 4.2.2).
-async fn exchange(server: SocketAddr, message: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) async fn exchange(server: SocketAddr, message: &[u8]) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect(server).await?;
     let len = u16::try_from(message.len()).map_err(io::Error::other)?;
     stream.write_all(&[&len.to_be_bytes(), message].concat()).await?;
@@ -85,6 +85,6 @@ pub(super) fn wrong(server: impl ToString, code: Code) -> ResolveError {
     }
 }
 
-fn random_id() -> Result<u16, ResolveError> {
+pub(super) fn random_id() -> Result<u16, ResolveError> {
     Ok(u16::from_be_bytes(random_bytes()?))
 }
