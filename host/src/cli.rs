@@ -49,7 +49,7 @@ fn run(command: Command, output: Output) -> Result<(), Failure> {
         Command::Id(command) => keys::id(command, output),
         Command::Owner(command) => keys::owner(command, output),
         Command::Grant(command) => keys::grant(&command, output),
-        Command::Authority(command) => authority::run(command, output),
+        Command::Authority(command) => wait(authority::run(command, output)),
         Command::Node(command) => wait(node::run(command, output)),
         Command::Proxy(command) => wait(proxy::run(command, output)),
         Command::Nodes(command) => wait(nodes::run(command, output)),

@@ -24,16 +24,30 @@ pub(crate) type Confirmation = Pin<Box<dyn Future<Output = Result<(), Code>> + S
 
 /// Where newcomers are looked up
 #[derive(Clone)]
-pub(crate) struct Newcomers(Arc<dyn Fn(Newcomer) -> Confirmation + Send + Sync>);
+pub(crate) struct Newcomers {
+    look_up: Arc<dyn Fn(Newcomer) -> Confirmation + Send + Sync>,
+    take_strays: Arc<dyn Fn() -> bool + Send + Sync>,
+}
 
 impl Newcomers {
     #[cfg(feature = "admission")]
-    pub(crate) fn new(look_up: impl Fn(Newcomer) -> Confirmation + Send + Sync + 'static) -> Self {
-        Self(Arc::new(look_up))
+    pub(crate) fn new(
+        look_up: impl Fn(Newcomer) -> Confirmation + Send + Sync + 'static,
+        take_strays: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            look_up: Arc::new(look_up),
+            take_strays: Arc::new(take_strays),
+        }
     }
 
     pub(crate) fn look_up(&self, newcomer: Newcomer) -> Confirmation {
-        (self.0)(newcomer)
+        (self.look_up)(newcomer)
+    }
+
+    /// Whether datagrams have answered other queries since this was asked last.
+    pub(crate) fn take_strays(&self) -> bool {
+        (self.take_strays)()
     }
 }
 

@@ -83,8 +83,8 @@ items! {
         7 StoreRead { tag: u32, ok: bool, entries: &'a [u8] }
         /// Answer to `StoreCommit`.
         8 StoreCommitted { tag: u32, ok: bool }
-        /// Answer to `LookUp`: 0 if a certificate that counts stands in the DNS, else the code of why not. It may come of this
-        /// node's own id, to be counted.
+        /// Answer to `LookUp`: 0 if a certificate that counts stands in the DNS, else the code of why not. What the host meets
+        /// besides comes with a `peer` of zeros, to be counted.
         9 LookedUp { peer: [u8; 32], code: u16 }
 
         /// The application sends bytes on a stream, at most the credit it has.

@@ -9,7 +9,7 @@ use super::Resolver;
 use crate::certificate::{Certificate, Certified};
 use crate::error::Error;
 use crate::id::NodeKey;
-use crate::newcomers::{Newcomer, Newcomers};
+use crate::newcomers::{Confirmation, Newcomer, Newcomers};
 use crate::node::Node;
 
 /// Least time between two lookups of one node's certificate, also while none is found.
@@ -66,7 +66,11 @@ impl DnsCertificates {
                 .duration_since(SystemTime::now())
                 .unwrap_or_default();
             sleep((left / 2).max(LEAST_WAIT)).await;
-            match self.renew(node, key, &in_use).await {
+            let renewed = self.renew(node, key, &in_use).await;
+            if self.resolver.take_strays() {
+                node.count_own(Code::WrongDnsAnswer);
+            }
+            match renewed {
                 Ok(Some(next)) => in_use = next,
                 Ok(None) => {}
                 Err(error) => {
@@ -80,7 +84,8 @@ impl DnsCertificates {
     /// The same place for a node that has newcomers to its network confirmed.
     pub(crate) fn newcomers(self, network: &str) -> Newcomers {
         let network: Arc<str> = network.into();
-        Newcomers::new(move |newcomer| {
+        let resolver = self.resolver.clone();
+        let look_up = move |newcomer: Newcomer| -> Confirmation {
             let (source, network) = (self.clone(), Arc::clone(&network));
             Box::pin(async move {
                 let confirmed = source.confirm(&network, newcomer).await;
@@ -89,7 +94,8 @@ impl DnsCertificates {
                     error.code().unwrap_or(Code::DnsNoAnswer)
                 })
             })
-        })
+        };
+        Newcomers::new(look_up, move || resolver.take_strays())
     }
 
     /// Checks that a certificate which counts now stands in the DNS for a newcomer, at the place that its id says.

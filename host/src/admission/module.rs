@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use selfsame_codec::admission::{self, Derive, Verify};
 use selfsame_codec::{BatchReader, BatchWriter, Code, Malformed, Reader};
 
+use zeroize::Zeroizing;
+
 use super::error::ResolveError;
 use crate::core::{Core, CoreError, CoreModule};
 
@@ -87,7 +89,9 @@ impl Module {
         let mut batch = BatchWriter::new();
         encode(&mut batch);
         let mut core = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let answer = call(&mut core, batch.as_bytes());
+        // An update holds the secret of its key.
+        let request = Zeroizing::new(batch.into_bytes());
+        let answer = call(&mut core, &request);
         if answer.is_err() {
             *core = CoreModule::admission()?.instantiate()?;
         }

@@ -1,6 +1,7 @@
 //! Queries over UDP, and over TCP where a response does not fit a datagram.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::io;
 
 use selfsame_codec::Code;
@@ -17,15 +18,25 @@ const DATAGRAM_BYTES: usize = 4097;
 const MAX_STRAYS: usize = 16;
 
 /// Asks a server for a name.
-pub(super) async fn ask(module: &Module, server: SocketAddr, name: &str) -> Result<Outcome, ResolveError> {
-    match over_udp(module, server, name).await? {
+pub(super) async fn ask(
+    module: &Module,
+    server: SocketAddr,
+    name: &str,
+    strays: &AtomicU64,
+) -> Result<Outcome, ResolveError> {
+    match over_udp(module, server, name, strays).await? {
         Outcome::Truncated => over_tcp(module, server, name).await,
         outcome => Ok(outcome),
     }
 }
 
 /// Asks from a port of its own, which the system chooses at random, and takes datagrams of that server only.
-async fn over_udp(module: &Module, server: SocketAddr, name: &str) -> Result<Outcome, ResolveError> {
+async fn over_udp(
+    module: &Module,
+    server: SocketAddr,
+    name: &str,
+    strays: &AtomicU64,
+) -> Result<Outcome, ResolveError> {
     let query = Query {
         id: random_id()?,
         name,
@@ -43,7 +54,10 @@ async fn over_udp(module: &Module, server: SocketAddr, name: &str) -> Result<Out
     for _ in 0..MAX_STRAYS {
         let len = socket.recv(&mut datagram).await.map_err(failed)?;
         match module.outcome(query, true, &datagram[..len])? {
-            Err(Code::WrongDnsAnswer) => tracing::debug!(%server, "a datagram answers another query"),
+            Err(Code::WrongDnsAnswer) => {
+                strays.fetch_add(1, Ordering::Relaxed);
+                tracing::debug!(%server, "a datagram answers another query");
+            }
             outcome => return outcome.map_err(|code| wrong(server, code)),
         }
     }

@@ -1,6 +1,7 @@
 use alloc::sync::Arc;
 use core::fmt;
 use core::net::IpAddr;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,8 @@ struct Shared {
     module: Module,
     servers: Kind,
     state: Mutex<State>,
+    /// Datagrams that answered another query, since they were last told.
+    strays: AtomicU64,
 }
 
 struct State {
@@ -76,6 +79,7 @@ impl Resolver {
                 rate: QueryRate::new(Instant::now()),
                 lookups: HashMap::new(),
             }),
+            strays: AtomicU64::new(0),
         })))
     }
 
@@ -105,6 +109,11 @@ impl Resolver {
     ) -> Result<Arc<DnsValues>, ResolveError> {
         let name = self.0.module.peer_name(public_key, domain)?;
         self.0.look_up(name, Asker::Stranger(source.into())).await
+    }
+
+    /// Whether datagrams have answered other queries since this was asked last: late ones, or somebody guesses.
+    pub(super) fn take_strays(&self) -> bool {
+        self.0.strays.swap(0, Ordering::Relaxed) > 0
     }
 
     /// The keys of the authority of a network's domain.
@@ -196,7 +205,9 @@ impl Shared {
 
     async fn ask_once(&self, name: &str, index: usize) -> Result<Outcome, ResolveError> {
         match &self.servers {
-            Kind::Plain(servers) => plain::ask(&self.module, servers[index % servers.len()], name).await,
+            Kind::Plain(servers) => {
+                plain::ask(&self.module, servers[index % servers.len()], name, &self.strays).await
+            }
             Kind::Https { url, client } => https::ask(&self.module, client, url, name).await,
         }
     }

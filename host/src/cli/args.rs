@@ -4,9 +4,14 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use selfsame_host::{NodeKey, OwnerKey, ParseIdError, PeerId};
+use selfsame_host::{OwnerKey, ParseIdError, PeerId};
 
 use super::log::Log;
+
+mod authority;
+pub(crate) use authority::{
+    AuthorityArguments, AuthorityCommand, AuthorityRevoke, AuthoritySign, DnsCommand, DnsInit, DnsServer,
+};
 
 mod capsule;
 pub(crate) use capsule::{
@@ -224,64 +229,6 @@ pub(crate) struct GrantCommand {
     /// File of the owner's secret
     #[arg(long, value_name = "FILE", default_value = "owner.key")]
     pub(crate) key: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuthorityCommand {
-    /// Makes the secret of a new authority and prints the full name of its network; an old one is never replaced
-    #[command(after_help = "Example:\n  selfsame authority new --network twiitr --key ./authority.key")]
-    New(AuthorityArguments),
-    /// Shows the full name of the network, NAME@KEY, which is given as --network wherever a network is named
-    #[command(after_help = "Example:\n  selfsame authority show --network twiitr --key ./authority.key")]
-    Show(AuthorityArguments),
-    /// Signs a certificate, with which a node may be in the network
-    #[command(
-        after_help = "Example:\n  selfsame authority sign --network twiitr --node NODE-KEY --address node.example:443 > node.certificate
-  selfsame authority sign --network twiitr --node NODE-KEY --address node.example:443 --zone ring.example >> ring.example.zone"
-    )]
-    Sign(AuthoritySign),
-    /// Signs the list of all keys whose certificates count no more, in place of the one before
-    #[command(
-        after_help = "Example:\n  selfsame authority revoke --network twiitr --node NODE-KEY > revocations"
-    )]
-    Revoke(AuthorityRevoke),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct AuthorityArguments {
-    /// File of the authority's secret
-    #[arg(long, value_name = "FILE", default_value = "authority.key")]
-    pub(crate) key: PathBuf,
-    /// Name of the network
-    #[arg(long, value_name = "NAME")]
-    pub(crate) network: String,
-    /// Prints the line of the zone file of this domain
-    #[arg(long, value_name = "DOMAIN")]
-    pub(crate) zone: Option<String>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct AuthoritySign {
-    #[command(flatten)]
-    pub(crate) authority: AuthorityArguments,
-    /// Key of the node, which `selfsame id key` shows
-    #[arg(long, value_name = "NODE-KEY")]
-    pub(crate) node: NodeKey,
-    /// Where others reach it, with the host that its URLs have; without one it may only be a leaf
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) address: Option<String>,
-    /// How long, at most 32d
-    #[arg(long, value_name = "TIME", default_value = "1d")]
-    pub(crate) expires: Span,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct AuthorityRevoke {
-    #[command(flatten)]
-    pub(crate) authority: AuthorityArguments,
-    /// Key of a node; may be given up to 256 times
-    #[arg(long, value_name = "NODE-KEY")]
-    pub(crate) node: Vec<NodeKey>,
 }
 
 /// What every command needs that takes part in a network

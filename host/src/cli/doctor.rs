@@ -11,6 +11,8 @@ use super::output::{Failure, Output};
 use super::running;
 use super::value::{each, text};
 
+mod admission;
+
 mod clock;
 use clock::Clocks;
 
@@ -27,8 +29,13 @@ pub(crate) async fn run(command: DoctorCommand, output: Output) -> Result<(), Fa
     let subject = Subject::new(&command, asked.as_ref())?;
     report.tell(&subject.identity(&command))?;
     report.tell(&subject.running(&command))?;
-    if subject.status.is_none() {
+    if subject.status.is_none() && !subject.is_closed() {
         for finding in subject.start().await {
+            report.tell(&finding)?;
+        }
+    }
+    if subject.is_closed() {
+        for finding in admission::findings(&command, &subject).await {
             report.tell(&finding)?;
         }
     }
@@ -39,11 +46,18 @@ pub(crate) async fn run(command: DoctorCommand, output: Output) -> Result<(), Fa
         report.tell(&finding)?;
     }
     let clocks = Clocks::compare(&subject.bootstraps, &subject.neighbours()).await;
-    for bootstrap in &subject.bootstraps {
-        report.tell(&subject.bootstrap(bootstrap, &clocks).await)?;
-    }
     for finding in clocks.findings() {
         report.tell(&finding)?;
+    }
+    if subject.is_closed() {
+        report.tell(&Finding::unknown(
+            "ring",
+            "it is a closed network, which lets no visitor in",
+        ))?;
+        return report.end();
+    }
+    for bootstrap in &subject.bootstraps {
+        report.tell(&subject.bootstrap(bootstrap, &clocks).await)?;
     }
     for finding in subject.reachability().await {
         report.tell(&finding)?;
@@ -105,13 +119,24 @@ impl Subject {
         })
     }
 
+    /// Whether nobody may look at the ring without a certificate.
+    fn is_closed(&self) -> bool {
+        self.network.contains('@')
+    }
+
     fn identity(&self, command: &DoctorCommand) -> Finding {
         let path = command.node.member.data.folder.join(IDENTITY_FILE);
         let check = "identity";
         if command.url.is_some() {
             return Finding::unknown(check, "it is in another folder, or on another machine");
         }
-        let id = Seed::load(&path).and_then(|seed| seed.peer_id(&self.network));
+        let id = Seed::load(&path).and_then(|seed| {
+            if self.is_closed() {
+                seed.node_key(&self.network).map(|key| key.to_string())
+            } else {
+                seed.peer_id(&self.network).map(|id| id.to_string())
+            }
+        });
         match id {
             Ok(_) if others_may_read(&path) => Finding::wrong(
                 check,

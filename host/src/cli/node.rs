@@ -140,15 +140,9 @@ struct Membership {
 impl Membership {
     /// Looks for the certificate of the identity in the folder, if that is wanted.
     async fn of(member: &Member) -> Result<Option<Self>, Failure> {
-        let Some(domain) = &member.dns else {
+        let Some(source) = certificates_in_dns(member)? else {
             return Ok(None);
         };
-        let servers = match &member.dns_over_https {
-            Some(url) => NameServers::https(url),
-            None if member.name_server.is_empty() => NameServers::system(),
-            None => NameServers::at(member.name_server.iter().copied()),
-        };
-        let source = DnsCertificates::new(servers.and_then(Resolver::new).map_err(Error::from)?, domain);
         let (network, folder) = (&member.network.network, &member.data.folder);
         std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, error))?;
         let key = Seed::load_or_create(&folder.join(IDENTITY_FILE))?.node_key(network)?;
@@ -160,6 +154,20 @@ impl Membership {
             certified,
         }))
     }
+}
+
+/// Where a node finds certificates in the DNS, if that is wanted.
+pub(crate) fn certificates_in_dns(member: &Member) -> Result<Option<DnsCertificates>, Failure> {
+    let Some(domain) = &member.dns else {
+        return Ok(None);
+    };
+    let servers = match &member.dns_over_https {
+        Some(url) => NameServers::https(url),
+        None if member.name_server.is_empty() => NameServers::system(),
+        None => NameServers::at(member.name_server.iter().copied()),
+    };
+    let resolver = servers.and_then(Resolver::new).map_err(Error::from)?;
+    Ok(Some(DnsCertificates::new(resolver, domain)))
 }
 
 /// Renews a certificate that was found in the DNS, and never ends.

@@ -103,9 +103,16 @@ impl Driver {
             key,
             source: ip_of(remote),
         };
-        let (looking, handle, life) = (newcomers.look_up(newcomer), self.handle.clone(), self.life);
+        let (newcomers, handle, life) = (newcomers.clone(), self.handle.clone(), self.life);
         self.runtime.spawn(async move {
-            let code = looking.await.err().map_or(0, Code::as_u16);
+            let code = newcomers.look_up(newcomer).await.err().map_or(0, Code::as_u16);
+            if newcomers.take_strays() {
+                handle.control(Control::LookedUp {
+                    life: None,
+                    peer: PeerId([0; 32]),
+                    code: Code::WrongDnsAnswer.as_u16(),
+                });
+            }
             handle.control(Control::LookedUp {
                 life: Some(life),
                 peer,

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{Admission, Code, Config};
+use selfsame_codec::{Admission, Code, Config, LogLevel};
 
 use super::Node;
 use super::connection::Connection;
@@ -74,7 +74,10 @@ impl Node {
 
     /// The command `Revoke`: takes a list of revocations.
     pub(super) fn revoke_command(&mut self, tag: u32, list: &[u8]) -> Result<(), Code> {
-        self.ring_with(|ring, cx| ring.revoke(cx, list))?;
+        if let Err(code) = self.ring_with(|ring, cx| ring.revoke(cx, list)) {
+            self.out.log(LogLevel::Warn, code, 0, "a list of revocations");
+            return Err(code);
+        }
         self.reply(tag, &[]);
         Ok(())
     }

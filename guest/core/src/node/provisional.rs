@@ -160,20 +160,19 @@ impl Node {
         true
     }
 
-    /// The host has looked a peer up, or tells what came of this node's own certificate, to be counted.
+    /// The host has looked a peer up, or tells what it met in the DNS besides, to be counted.
     pub(super) fn looked_up(&mut self, peer: [u8; 32], code: u16) -> Result<(), Code> {
-        let peer = PeerId(peer);
         let refusal = match code {
             0 => None,
             code => Some(Code::from_u16(code).ok_or(Code::BadInput)?),
         };
-        if peer == self.identity.id() {
+        if peer == [0; 32] {
             if let Some(code) = refusal {
-                self.out.log(LogLevel::Warn, code, 0, "this node's certificate");
+                self.out.log(LogLevel::Warn, code, 0, "certificates in the DNS");
             }
             return Ok(());
         }
-        self.end_look_up(peer, refusal);
+        self.end_look_up(PeerId(peer), refusal);
         Ok(())
     }
 

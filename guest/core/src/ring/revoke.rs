@@ -63,8 +63,11 @@ impl Ring {
     ) {
         if let Some(list) = newer {
             let taken = match self.revoke(cx, list) {
-                // Another peer was faster.
-                Err(Code::StaleRevocations) => Ok(()),
+                // Another peer was faster, or this one tries to undo a list.
+                Err(code @ Code::StaleRevocations) => {
+                    self.log(LogLevel::Debug, code, "left out an old list", Some(from));
+                    Ok(())
+                }
                 taken => taken,
             };
             self.judge(from, taken);
