@@ -4,7 +4,8 @@
  *     npm run test:dns -- [--server nsd,knot,bind9]
  *
  * nsd gets a zone file with the lines that the module writes, knot and bind9 signed updates. Values are looked up by the
- * module, by the resolver of the package in Node and by that of the Rust host. A server that is not installed is a failure.
+ * module, by the resolver of the package in Node and by that of the Rust host. Then peers join a network by a zone that its
+ * authority keeps there. A server that is not installed is a failure.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -17,6 +18,7 @@ import { ROOT, run } from "../lib/run.ts";
 import { Report } from "../rpc/report.ts";
 import { overTcp, overUdp } from "./exchange.ts";
 import { AdmissionModule, type Change, Refusal, type TsigKey, valuesOf } from "./module.ts";
+import { tryNetwork } from "./network.ts";
 import { missing, type NameServer, SERVER_NAMES, type ServerName, startServer } from "./servers.ts";
 
 const DOMAIN = "ring.example";
@@ -69,6 +71,7 @@ async function tryServer(name: ServerName): Promise<void> {
   } finally {
     await server.stop();
   }
+  await tryNetwork(name, { module, folder, key: KEY, report });
   await expectError(`${name}: a server that is gone`, "cannot be reached", server, PEERS[0]);
 }
 
@@ -224,7 +227,8 @@ function now_s(): number {
 
 /** Builds the example that asks by the resolver of the Rust host. */
 async function buildResolver(): Promise<(server: NameServer, key: Uint8Array) => Promise<string[]>> {
-  const build = ["build", "--quiet", "--locked", "--package", "selfsame-host", "--example", "certificates"];
+  const what = ["--bin", "selfsame", "--example", "certificates"];
+  const build = ["build", "--quiet", "--locked", "--package", "selfsame-host", ...what];
   await run("cargo", build, { timeout: 1_800_000 });
   const program = join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debug/examples/certificates");
   return async ({ port }, key) => {

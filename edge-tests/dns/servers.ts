@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import process from "node:process";
 
 import { overUdp } from "./exchange.ts";
 import type { AdmissionModule, TsigKey } from "./module.ts";
@@ -11,6 +12,9 @@ import type { AdmissionModule, TsigKey } from "./module.ts";
 /** How long one answer is awaited while a server starts, and how long it may take to start. */
 const TRY_MS = 250;
 const START_MS = 60_000;
+
+/** A domain whose zone has no file, so that servers answer SERVFAIL. */
+export const BROKEN_DOMAIN = "broken.example";
 
 /** Name of a server that the tests know. */
 export type ServerName = "nsd" | "knot" | "bind9";
@@ -21,6 +25,10 @@ export interface NameServer {
   readonly port: number;
   /** Writes the zone's file again and has the server read it. */
   reload(zone: string): Promise<void>;
+  /** Has it answer nothing until it goes on. */
+  pause(): void;
+  /** Has it go on. */
+  resume(): void;
   /** Ends it. */
   stop(): Promise<void>;
 }
@@ -64,6 +72,9 @@ remote-control:
 zone:
   name: ${domain}
   zonefile: zone
+zone:
+  name: ${BROKEN_DOMAIN}
+  zonefile: none
 `,
   },
   knot: {
@@ -88,6 +99,9 @@ zone:
     storage: "${folder}"
     file: zone
     acl: update
+  - domain: ${BROKEN_DOMAIN}
+    storage: "${folder}"
+    file: none
 `,
   },
   bind9: {
@@ -107,6 +121,7 @@ zone:
 controls { };
 key "${key.name}" { algorithm hmac-sha256; secret "${secretOf(key)}"; };
 zone "${domain}" { type primary; file "zone"; allow-update { key "${key.name}"; }; };
+zone "${BROKEN_DOMAIN}" { type primary; file "none"; };
 `,
   },
 };
@@ -136,7 +151,11 @@ export async function startServer(
   await writeFile(zoneFile, zone);
   await writeFile(configFile, config({ folder, port, domain, key }));
   const log = join(folder, "log");
-  const child = spawn(program, argumentsOf(configFile), { stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(program, argumentsOf(configFile), {
+    stdio: ["ignore", "pipe", "pipe"],
+    // A group of its own, so that all its processes stop at once.
+    detached: true,
+  });
   const lines: Buffer[] = [];
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (piece) => lines.push(piece));
   child.once("exit", () => void writeFile(log, Buffer.concat(lines)));
@@ -147,6 +166,8 @@ export async function startServer(
       await writeFile(zoneFile, changed);
       child.kill("SIGHUP");
     },
+    pause: () => signal(child, "SIGSTOP"),
+    resume: () => signal(child, "SIGCONT"),
     stop: () => stop(child),
   };
   try {
@@ -180,6 +201,10 @@ async function answering(
   throw new Error("no answer for the zone");
 }
 
+function signal({ pid }: ChildProcess, name: NodeJS.Signals): void {
+  if (pid !== undefined) process.kill(-pid, name);
+}
+
 async function stop(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = once(child, "exit");
@@ -187,7 +212,8 @@ async function stop(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-async function freePort(): Promise<number> {
+/** A port that is free now. */
+export async function freePort(): Promise<number> {
   const probe = createServer().listen(0, "127.0.0.1");
   await once(probe, "listening");
   const address = probe.address();

@@ -148,8 +148,8 @@ impl Authority {
         for node in nodes {
             records.revoke(*node, now, now + LONGEST_LIFE);
         }
-        records.number_list(now)?;
-        let list = self.seed.revoke(&self.name, &records.revoked())?;
+        let serial = records.next_list_serial(now)?;
+        let list = self.seed.revoke_as(serial, &self.name, &records.revoked())?;
         records.save()?;
         Ok(list)
     }

@@ -68,18 +68,30 @@ impl Certified {
         if role == Role::Leaf {
             return Err(Error::from_code(Code::WrongRole));
         }
-        let host = certified.rsplit_once(':').map_or("", |(host, _)| host);
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        for url in addresses {
-            if !Address::parse(url)?.host.eq_ignore_ascii_case(host) {
-                return Err(Error::Core {
-                    code: Code::WrongAddress,
-                    detail: format!("{url}, and the certificate is for {certified}"),
-                });
-            }
-        }
-        Ok(())
+        addresses.iter().try_for_each(|url| check_host(url, certified))
     }
+
+    /// Checks that the certificate lets a member be dialled at a URL: a leaf's does not.
+    ///
+    /// # Errors
+    /// [`Code::WrongRole`] or [`Code::WrongAddress`], or [`Error::Input`] for what is no URL.
+    pub fn check_url(&self, url: &str) -> Result<(), Error> {
+        let certified = self.address.as_deref();
+        check_host(url, certified.ok_or_else(|| Error::from_code(Code::WrongRole))?)
+    }
+}
+
+/// Checks that a URL has the host of a certified address.
+fn check_host(url: &str, certified: &str) -> Result<(), Error> {
+    let host = certified.rsplit_once(':').map_or("", |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    if Address::parse(url)?.host.eq_ignore_ascii_case(host) {
+        return Ok(());
+    }
+    Err(Error::Core {
+        code: Code::WrongAddress,
+        detail: format!("{url}, and the certificate is for {certified}"),
+    })
 }
 
 /// A list of the keys that the authority of a closed network admits no more
@@ -123,6 +135,16 @@ impl Seed {
     /// # Errors
     /// [`Error::Input`] when the name is not usable, [`Error::Core`] for more than 256 keys, or one that is in it twice.
     pub fn revoke(&self, name: &str, revoked: &[(NodeKey, SystemTime)]) -> Result<Revocations, Error> {
+        self.revoke_as(milliseconds(SystemTime::now()), name, revoked)
+    }
+
+    /// The same with a number of the caller's.
+    pub(crate) fn revoke_as(
+        &self,
+        serial: u64,
+        name: &str,
+        revoked: &[(NodeKey, SystemTime)],
+    ) -> Result<Revocations, Error> {
         check_network(name)?;
         let mut list = Vec::new();
         for (key, before) in revoked {
@@ -132,7 +154,7 @@ impl Seed {
         derive(&Derive::Revocations {
             seed: *self.bytes(),
             network: name,
-            serial: milliseconds(SystemTime::now()),
+            serial,
             revoked: &list,
         })
         .map(Revocations)

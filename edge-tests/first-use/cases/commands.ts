@@ -216,6 +216,8 @@ async function playRpcHelp(newcomer: Newcomer, take: Take): Promise<void> {
   assert.equal(await command(newcomer, pingWithoutMesh), "ping");
 }
 
+const DNS_COMMANDS = ["init", "sign", "revoke", "zone"].map((command) => `authority dns ${command}`);
+
 async function playClosed(newcomer: Newcomer, take: Take): Promise<void> {
   const full = async (text: string): Promise<void> => {
     const [, key = ""] = (await command(newcomer, text)).trim().split("@");
@@ -224,13 +226,13 @@ async function playClosed(newcomer: Newcomer, take: Take): Promise<void> {
   for (const text of take("authority new")) await full(text);
   for (const text of take("authority show")) await full(text);
   for (const text of take("id key")) await command(newcomer, text, "NODE-KEY");
-  for (const path of ["authority sign", "authority revoke"])
+  for (const path of ["authority sign", "authority revoke", ...DNS_COMMANDS])
     for (const text of take(path)) await command(newcomer, text);
-  await command(newcomer, "rm authority.key");
-  const [page] = blocksOf("docs/closed-networks.md");
-  assert.ok(page !== undefined);
-  noteTried(page);
-  for (const { text, prints } of commandsOf(page.text)) {
+  await command(newcomer, "rm authority.key authority.key.signed");
+  const pages = blocksOf("docs/closed-networks.md");
+  assert.equal(pages.length, 2);
+  pages.forEach(noteTried);
+  for (const { text, prints } of pages.flatMap((page) => commandsOf(page.text))) {
     if (text.startsWith("selfsame authority new")) await full(text);
     else await newcomer.run({ text, prints });
   }

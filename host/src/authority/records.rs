@@ -19,6 +19,8 @@ use crate::keys::milliseconds;
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Most certificates that count at once.
 const MAX_SIGNED: usize = 1 << 16;
+/// How far a clock that is being set right may step back.
+const MAX_STEP_BACK_MS: u64 = 1000;
 const VERSION: u64 = 1;
 
 /// A certificate that was signed
@@ -155,14 +157,15 @@ impl Records {
             .collect()
     }
 
-    /// Notes that a list is signed now, whose serial is the time.
-    pub(super) fn number_list(&mut self, now: SystemTime) -> Result<(), AuthorityError> {
+    /// The serial of a list that is signed now: the time, or one above the last.
+    pub(super) fn next_list_serial(&mut self, now: SystemTime) -> Result<u64, AuthorityError> {
         let now_ms = milliseconds(now);
-        if now_ms <= self.last_list_ms {
+        // By a clock that has gone back, certificates that were signed since would not be among those from before.
+        if now_ms.saturating_add(MAX_STEP_BACK_MS) < self.last_list_ms {
             return Err(AuthorityError::Clock);
         }
-        self.last_list_ms = now_ms;
-        Ok(())
+        self.last_list_ms = now_ms.max(self.last_list_ms.saturating_add(1));
+        Ok(self.last_list_ms)
     }
 
     /// The serial of a zone that is written now: the seconds of the clock, or one above the last.

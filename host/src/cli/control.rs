@@ -182,6 +182,7 @@ impl Desk {
         match self.node.status().await {
             Ok(status) => json_response(&value!({
                 "version": env!("CARGO_PKG_VERSION"),
+                "network": self.node.network(),
                 "bootstraps": self.bootstraps,
                 "allow_private": self.allow_private,
                 "duplicates": self.duplicates.json(),

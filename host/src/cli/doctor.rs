@@ -84,7 +84,7 @@ struct Subject {
 
 impl Subject {
     fn new(command: &DoctorCommand, running: Option<&Value>) -> Result<Self, Failure> {
-        let said = running.map_or(&Value::Null, |answer| &answer["status"]["network"]);
+        let said = running.map_or(&Value::Null, |answer| &answer["network"]);
         let NodeCommand {
             member: Member { network, data, .. },
             listen,

@@ -6,6 +6,7 @@ extern crate alloc;
 #[cfg(feature = "admission")]
 mod admission;
 mod appauth;
+mod authority;
 mod cache;
 mod calls;
 mod capsule;

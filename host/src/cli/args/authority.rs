@@ -39,7 +39,8 @@ pub(crate) enum DnsCommand {
     /// Signs a certificate as `authority sign`, and puts it into the zone: prints its line, or sends an update
     #[command(
         after_help = "Example:\n  selfsame authority dns sign --network twiitr --node NODE-KEY --address node.example:443 >> ring.example.zone
-  selfsame authority dns sign --network twiitr --node NODE-KEY --address node.example:443 --name-server 192.0.2.53:53 --tsig-key tsig.key"
+
+--name-server 192.0.2.53:53 --tsig-key tsig.key sends an update in place of the line."
     )]
     Sign {
         #[command(flatten)]
@@ -49,8 +50,9 @@ pub(crate) enum DnsCommand {
     },
     /// Shuts nodes out as `authority revoke`, prints the list, and takes their records out of the zone by an update
     #[command(
-        after_help = "Example:\n  selfsame authority dns revoke --network twiitr --node NODE-KEY --name-server 192.0.2.53:53 --tsig-key tsig.key > revocations
-  selfsame authority dns revoke --network twiitr --node NODE-KEY > revocations && selfsame authority dns zone --network twiitr > ring.example.zone"
+        after_help = "Example:\n  selfsame authority dns revoke --network twiitr --node NODE-KEY > revocations
+
+--name-server 192.0.2.53:53 --tsig-key tsig.key takes the records out; else write the zone file again: `selfsame authority dns zone`."
     )]
     Revoke {
         #[command(flatten)]

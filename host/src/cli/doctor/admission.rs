@@ -14,7 +14,7 @@ use crate::cli::node::certificates_in_dns;
 const CHECK: &str = "admission";
 
 /// What can be wrong with admission, as the running node counts it and as an error of the DNS, and what mends it.
-const REMEDIES: [(Code, &str); 20] = [
+const REMEDIES: [(Code, &str); 21] = [
     (
         Code::NoCertificate,
         "the authority signs one: `selfsame authority dns sign`; a newcomer without a record was shut out, or was never let in",
@@ -78,6 +78,10 @@ const REMEDIES: [(Code, &str); 20] = [
         "let the authority sign a certificate for the address that the node has; over tcp and udp it has to be seen at that IP address",
     ),
     (
+        Code::WrongRole,
+        "a member needs a certificate with an address: `selfsame authority dns sign --address HOST:PORT`",
+    ),
+    (
         Code::EarlyCertificate,
         "compare the clocks of the authority and this node: let both take their time from NTP",
     ),
@@ -118,15 +122,16 @@ async fn own_certificate(command: &DoctorCommand, network: &str) -> Option<Findi
     let member = &command.node.member;
     let path = member.data.folder.join(IDENTITY_FILE);
     let key = Seed::load(&path).and_then(|seed| seed.node_key(network)).ok()?;
+    let urls = &member.address;
     let found = if let Some(file) = &member.network.certificate {
         let certificate = read_signed::<Certificate>(file).map_err(|failure| (None, failure.to_string()));
-        certificate.and_then(|certificate| current(&certificate, network, &key))
+        certificate.and_then(|certificate| current(&certificate, network, &key, urls))
     } else {
         let source = certificates_in_dns(member).transpose()?;
         match source {
             Err(failure) => Err((None, failure.to_string())),
             Ok(source) => match source.newest(network, &key).await {
-                Ok((certificate, _)) => current(&certificate, network, &key),
+                Ok((certificate, _)) => current(&certificate, network, &key, urls),
                 Err(error) => Err((error.code(), error.to_string())),
             },
         }
@@ -141,6 +146,7 @@ fn current(
     certificate: &Certificate,
     network: &str,
     key: &NodeKey,
+    urls: &[String],
 ) -> Result<String, (Option<Code>, String)> {
     let certified = certificate.verify(network, key);
     let certified = certified.map_err(|error| (error.code(), error.to_string()))?;
@@ -152,6 +158,8 @@ fn current(
     let Ok(left) = certified.expires.duration_since(now) else {
         return wrong(Code::ExpiredCertificate);
     };
+    let fits = urls.iter().try_for_each(|url| certified.check_url(url));
+    fits.map_err(|error| (error.code(), error.to_string()))?;
     let place = certified.address.as_deref().unwrap_or("a leaf");
     Ok(format!(
         "the certificate is for {place} and counts for {} minutes more",
