@@ -198,7 +198,13 @@ class Trial {
   }
 
   async #revoke(first: Peer, second: Peer): Promise<void> {
-    const list = await this.#authority("dns", "revoke", "--node", await this.#nodeKey("two"), ...this.#updates());
+    const list = await this.#authority(
+      "dns",
+      "revoke",
+      "--node",
+      await this.#nodeKey("two"),
+      ...this.#updates(),
+    );
     await writeFile(join(this.#folder, "revocations"), list);
     await this.#reload();
     first.reload();
@@ -213,7 +219,15 @@ class Trial {
   /** A newcomer with a certificate of which the zone says something else. */
   async #refuse(first: Peer, through: readonly string[], bad: string, code: string): Promise<void> {
     const before = await first.counted(code);
-    const args = ["--data", bad, "--network", this.#network, "--certificate", `${bad}.certificate`, ...through];
+    const args = [
+      "--data",
+      bad,
+      "--network",
+      this.#network,
+      "--certificate",
+      `${bad}.certificate`,
+      ...through,
+    ];
     const newcomer = await Peer.start(this.#folder, args);
     this.#peers.push(newcomer);
     await first.counts(code);
@@ -272,7 +286,9 @@ class Trial {
   async #doctor(): Promise<void> {
     const told = await failing(this.#folder, "doctor", "--data", "one", ...this.#dns());
     const codes = [...Object.values(BAD), "StaleRevocations"].filter((code) => code !== "TooLarge");
-    const missing = codes.filter((code) => !new RegExp(`wrong +admission.*\\(${code}\\), \\d+ times`).test(told));
+    const missing = codes.filter(
+      (code) => !new RegExp(`wrong +admission.*\\(${code}\\), \\d+ times`).test(told),
+    );
     this.#ok("the doctor of a member tells all that it has counted", missing.length === 0 ? [] : [told]);
   }
 }

@@ -28,11 +28,18 @@ export async function failing(folder: string, ...args: string[]): Promise<string
   return await selfsame(folder, ...args).catch((error: Error) => error.message);
 }
 
+/** A line of what a node prints. */
+interface PeerEvent {
+  readonly event: string;
+  readonly id?: string;
+  readonly addresses?: readonly string[];
+}
+
 /** A node that runs as a program of its own. */
 export class Peer {
   readonly #child: ChildProcess;
   readonly #metrics: number;
-  readonly #events: Record<string, unknown>[] = [];
+  readonly #events: PeerEvent[] = [];
   #said = "";
 
   private constructor(child: ChildProcess, metrics: number) {
@@ -50,20 +57,23 @@ export class Peer {
     const common = ["node", "--json", "--allow-private", "--listen", "ws://127.0.0.1:0"];
     const own = ["--metrics", `127.0.0.1:${metrics}`, "--end-with-input"];
     const stdio = ["pipe", "pipe", "pipe"] as const;
-    return new Peer(spawn(PROGRAM, [...common, ...own, ...args], { cwd: folder, stdio: [...stdio] }), metrics);
+    return new Peer(
+      spawn(PROGRAM, [...common, ...own, ...args], { cwd: folder, stdio: [...stdio] }),
+      metrics,
+    );
   }
 
   /** Waits for an event of this name. */
-  async event(name: string): Promise<Record<string, unknown>> {
+  async event(name: string): Promise<PeerEvent> {
     return await this.#until(`the event ${name}`, async () =>
-      this.#events.find((event) => event["event"] === name),
+      this.#events.find((event) => event.event === name),
     );
   }
 
   /** `URL#ID` for others to join through. */
   async bootstrap(): Promise<string> {
     const { addresses, id } = await this.event("started");
-    return `${(addresses as string[])[0]}#${id}`;
+    return `${addresses?.[0]}#${id}`;
   }
 
   /** Waits until the node has a number of successors. */

@@ -24,6 +24,9 @@ mod verified;
 mod address;
 mod statement;
 
+mod quota;
+pub use quota::Holder;
+
 pub mod admission;
 pub use admission::MAX_EVIDENCE_BYTES;
 
@@ -32,9 +35,6 @@ pub mod handshake;
 pub mod channel;
 
 pub mod record;
-
-mod quota;
-pub use quota::Holder;
 
 pub mod grant;
 

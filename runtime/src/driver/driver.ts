@@ -6,10 +6,10 @@ import { readOperations, writeEntries } from "../codec/operation.ts";
 import { type Output, outputCodec } from "../codec/output.ts";
 import { detach, guarded, reasonOf } from "../guard.ts";
 import { isPromise, type MaybePromise } from "../stores/store.ts";
+import { answerAtOnce, randomBytes } from "./at-once.ts";
 import { Core } from "./core.ts";
 import { eventOf, type MeshEvent } from "./event.ts";
 import type { Logger } from "./log.ts";
-import { lookUp } from "./look-up.ts";
 import {
   type Dialler,
   type Link,
@@ -24,6 +24,8 @@ import { MeshStream } from "./streams.ts";
 import type { Timers } from "./timers.ts";
 import { Traps } from "./traps.ts";
 import type { Watcher } from "./watch.ts";
+
+export { randomBytes } from "./at-once.ts";
 
 /** A core that has not loaded its state by then never will: the store hangs. */
 const START_TIMEOUT_MS = 30_000;
@@ -72,11 +74,6 @@ interface Pending {
   readonly reject: (error: unknown) => void;
   /** Whether nobody waits any more, so that a stream that opens is reset. */
   cancelled: boolean;
-}
-
-/** Random bytes of the platform. */
-export function randomBytes(length: number): Uint8Array<ArrayBuffer> {
-  return crypto.getRandomValues(new Uint8Array(length));
 }
 
 /** Drives one core: collects inputs, steps, and carries out what the core asks for. */
@@ -324,9 +321,8 @@ export class Driver implements PathHost {
       case "Busy":
         return this.#paths.use(output.path, (link) => link.busy?.(output.busy));
       case "LookUp":
-        return this.#push({ type: "LookedUp", peer: output.peer, code: lookUp(output) });
       case "NeedEntropy":
-        return this.#push({ type: "Entropy", bytes: randomBytes(32) });
+        return this.#push(answerAtOnce(output));
       case "StoreGet":
       case "StoreScan":
         return this.#read(output);

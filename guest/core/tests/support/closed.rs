@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use selfsame_codec::{Admission, Code, Config, Role};
+use selfsame_codec::{Admission, Code, Config, Input, Role};
 use selfsame_core::admission::{Certificate, CertificateTerms, Gate, Revocation, Revocations};
 use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
 
@@ -22,8 +22,15 @@ pub struct Dns {
     pub asked: Vec<(usize, PeerId, String)>,
 }
 
+/// Answers a host that looks a peer up, unless none is to answer.
+pub fn look_up(net: &mut Net, asker: usize, peer: [u8; 32], remote: &str) {
+    if let Some(code) = net.dns.look_up(asker, PeerId(peer), remote) {
+        net.step(asker, &[Input::LookedUp { peer, code }]);
+    }
+}
+
 impl Dns {
-    pub fn look_up(&mut self, asker: usize, peer: PeerId, remote: &str) -> Option<u16> {
+    fn look_up(&mut self, asker: usize, peer: PeerId, remote: &str) -> Option<u16> {
         self.asked.push((asker, peer, remote.into()));
         let refusal = self.outage.or_else(|| self.refusals.get(&peer).copied());
         (!self.is_silent).then(|| refusal.map_or(0, Code::as_u16))

@@ -112,7 +112,7 @@ pub struct Net {
     pub recorded: Vec<(usize, usize, u32, Vec<u8>)>,
     pub kind: PathKind,
     pub dns: closed::Dns,
-    /// Where dialled nodes see those who dial; a port of this machine unless it is set.
+    /// Where dialled nodes see others, if not on this machine.
     pub seen_at: Option<String>,
     entropy: u8,
 }
@@ -378,11 +378,7 @@ impl Net {
             Output::StoreGet { .. } | Output::StoreScan { .. } | Output::StoreCommit { .. } => {
                 self.serve_store(index, output);
             }
-            Output::LookUp { peer, remote, .. } => {
-                if let Some(code) = self.dns.look_up(index, PeerId(peer), remote) {
-                    self.step(index, &[Input::LookedUp { peer, code }]);
-                }
-            }
+            Output::LookUp { peer, remote, .. } => closed::look_up(self, index, peer, remote),
             told => self.hosts[index].seen.extend(Seen::of(told)),
         }
     }
@@ -476,8 +472,8 @@ impl Net {
     /// A new path between two nodes; the dialled side is told at once.
     pub fn link(&mut self, from: usize, to: usize) -> (u32, u32) {
         let port = 40_001 + self.hosts[from].next_path;
-        let remote = self.seen_at.clone();
-        self.link_from(from, to, &remote.unwrap_or_else(|| format!("127.0.0.1:{port}")))
+        let remote = self.seen_at.clone().unwrap_or(format!("127.0.0.1:{port}"));
+        self.link_from(from, to, &remote)
     }
 
     /// A new path whose dialled side sees it come from `remote`.
