@@ -8,9 +8,10 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
-const modules = Object.fromEntries(
-  ["core", "capsule", "rpc", "admission"].map((name) => [name, join(root, "core", `${name}.wasm`)]),
-);
+const MODULES = ["core", "core-closed", "capsule", "rpc", "admission"];
+/** Under which name a module is inline. */
+const INLINE = { "core-closed": "closedCore" };
+const modules = Object.fromEntries(MODULES.map((name) => [name, join(root, "core", `${name}.wasm`)]));
 const dist = join(root, "dist");
 const STAMP = "inputs.sha256";
 
@@ -44,7 +45,8 @@ try {
   }
   for (const [name, file] of Object.entries(modules)) {
     const base64 = readFileSync(file).toString("base64");
-    writeFileSync(join(fresh, `${name}-base64.js`), `export const ${name}Base64 = "${base64}";\n`);
+    const inline = INLINE[name] ?? name;
+    writeFileSync(join(fresh, `${name}-base64.js`), `export const ${inline}Base64 = "${base64}";\n`);
     const types = `${name}-base64.d.ts`;
     writeFileSync(join(fresh, types), readFileSync(join(root, "src", types)));
   }

@@ -8,7 +8,7 @@ const ID = "ab".repeat(32);
 
 describe("bad options are one line that says what is right", () => {
   const cases: [what: string, options: object, message: RegExp][] = [
-    ["no network", {}, /^network is a name of 1 to 63 characters$/],
+    ["no network", {}, /^network is a name of 1 to 63 characters, of a closed network NAME@KEY$/],
     ["a long network", { network: "x".repeat(64) }, /^network is/],
     [
       "an unknown option",

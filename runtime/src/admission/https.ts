@@ -20,7 +20,7 @@ export async function askOverHttps(
   const query = { id: ID, name };
   const headers = { "content-type": MESSAGE_TYPE, accept: MESSAGE_TYPE };
   const body = (await module.message(query)) as Uint8Array<ArrayBuffer>;
-  const response = await fetch(url, { method: "POST", headers, body, signal });
+  const response = await fetch(url, { method: "POST", headers, body, signal, redirect: "manual" });
   const type = response.headers.get("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (response.status !== 200 || type !== MESSAGE_TYPE) {
     await response.body?.cancel();

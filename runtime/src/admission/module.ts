@@ -31,6 +31,30 @@ export type Outcome =
   | { readonly type: "Absent"; readonly ttl_s: number }
   | { readonly type: "Truncated" };
 
+/** Whom a certificate has to be for. */
+export interface Holder {
+  /** Name of the network, without the key. */
+  readonly network: string;
+  /** Public key of the network's authority. */
+  readonly authority: Uint8Array;
+  /** Public key of the node in the network. */
+  readonly key: Uint8Array;
+}
+
+/** A certificate whose signature is verified, and what it says. */
+export interface Certified {
+  /** The signed bytes. */
+  readonly certificate: Uint8Array<ArrayBuffer>;
+  /** The id that its holder has in the network. */
+  readonly id: Uint8Array;
+  /** From when on it counts. */
+  readonly notBefore_ms: number;
+  /** When it stops to count. */
+  readonly expires_ms: number;
+  /** Where others reach a member, `host:port`; empty for a leaf. */
+  readonly address: string;
+}
+
 /** admission.wasm, in an instance that is replaced when it has trapped. */
 export class AdmissionModule {
   readonly #module: () => Promise<WebAssembly.Module>;
@@ -65,6 +89,20 @@ export class AdmissionModule {
     if (outcome.type !== "Found") return outcome;
     const { ttl_s, is_authentic: isAuthentic } = outcome;
     return { type: "Found", ttl_s, isAuthentic, values: valuesIn(outcome.values) };
+  }
+
+  /** Returns what a certificate says, whether or not it counts now; throws a `MeshError` with the code of what is wrong with it. */
+  async certified(
+    { network, authority, key }: Holder,
+    certificate: Uint8Array<ArrayBuffer>,
+  ): Promise<Certified> {
+    const answer = await this.#verify({ type: "Certificate", authority, network, key, certificate });
+    const reader = new Reader(answer);
+    const id = reader.take(32);
+    // Its serial, by which nothing is told apart here.
+    reader.u64();
+    const [notBefore_ms, expires_ms] = [Number(reader.u64()), Number(reader.u64())];
+    return { certificate, id, notBefore_ms, expires_ms, address: fromUtf8(reader.bytes()) };
   }
 
   #derive(request: AdmissionDerive): Promise<Uint8Array> {

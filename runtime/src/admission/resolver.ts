@@ -186,7 +186,7 @@ function waysOf(
     return { ask, servers: url };
   }
   if (plain === undefined)
-    throw new MeshError("BadConfig", "this platform has no UDP: give the url of a resolver over HTTPS");
+    throw new MeshError("BadConfig", "this platform has no UDP: give the URL of a resolver over HTTPS");
   const places = (servers ?? plain.systemServers().slice(0, MAX_SERVERS)).map(placeOf);
   if (places.length === 0 || places.length > MAX_SERVERS)
     throw new MeshError("BadConfig", `a resolver needs 1 to ${MAX_SERVERS} name servers`);

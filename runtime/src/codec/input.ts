@@ -94,7 +94,11 @@ export type Input =
   /** Give up a command that was not answered yet. */
   | { type: "Cancel"; tag: number }
   /** Follow who serves a name: `Providers` now and on each change, until `Cancel`. */
-  | { type: "Watch"; tag: number; owner: Uint8Array; name: string };
+  | { type: "Watch"; tag: number; owner: Uint8Array; name: string }
+  /** Go on with a new certificate of admission, for the same id. */
+  | { type: "Certify"; tag: number; certificate: Uint8Array }
+  /** Take a list of revocations of the network's authority, and pass it on. */
+  | { type: "Revoke"; tag: number; list: Uint8Array };
 
 /** An input that the core answers with its tag. */
 export type Command = Exclude<
@@ -144,4 +148,6 @@ export const inputCodec: ItemCodec<Input> = /* @__PURE__ */ new ItemCodec<Input>
   Connect: [41, { tag: u32, peer: bytes32, address: text }],
   Cancel: [42, { tag: u32 }],
   Watch: [43, { tag: u32, owner: bytes, name: text }],
+  Certify: [44, { tag: u32, certificate: bytes }],
+  Revoke: [45, { tag: u32, list: bytes }],
 });

@@ -1,5 +1,5 @@
 import { InputBatch, readItems } from "../codec/batch.ts";
-import { codeNumber, errorOf, MeshError } from "../codec/code.ts";
+import { type CodeName, codeName, codeNumber, errorOf, MeshError } from "../codec/code.ts";
 import type { Config } from "../codec/config.ts";
 import { type Command, type Input, inputCodec } from "../codec/input.ts";
 import { readOperations, writeEntries } from "../codec/operation.ts";
@@ -30,6 +30,17 @@ export { randomBytes } from "./at-once.ts";
 /** A core that has not loaded its state by then never will: the store hangs. */
 const START_TIMEOUT_MS = 30_000;
 const MAX_TAG = 0xffff_ffff;
+/** Why a member of a closed network refuses a node. */
+const REFUSALS: ReadonlySet<CodeName> = /* @__PURE__ */ new Set([
+  "BadCertificate",
+  "BadSignature",
+  "EarlyCertificate",
+  "ExpiredCertificate",
+  "NoCertificate",
+  "RevokedCertificate",
+  "WrongIssuer",
+  "WrongSeat",
+]);
 
 /** Calls the driver back when the core wants to be woken. */
 export interface WakeTimer {
@@ -43,7 +54,7 @@ export interface WakeTimer {
 export interface DriverParts {
   /** The compiled core. */
   readonly module: WebAssembly.Module;
-  /** The configuration, but for the entropy of the start. */
+  /** The configuration at the first start, but for its entropy. */
   readonly config: Omit<Config, "entropy">;
   /** The checked store. */
   readonly state: State;
@@ -88,6 +99,8 @@ export class Driver implements PathHost {
   readonly #pending: Map<number, Pending> = new Map();
   readonly #watches: Map<number, Watch> = new Map();
   readonly #timer: WakeTimer;
+  /** The configuration, with the certificate that is in use. */
+  #config: DriverParts["config"];
   #core: Core | undefined;
   #handle = 0;
   #nextTag = 1;
@@ -111,9 +124,12 @@ export class Driver implements PathHost {
   #pathFailure = "";
   /** Whether the core has left a private address out since it was last told to join. */
   #hasRefusedPrivate = false;
+  /** Why a peer has not taken this node's certificate since it was last told to join; 0 if none has refused it. */
+  #refusal = 0;
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
+    this.#config = parts.config;
     this.#paths = new PathTable(
       (input) => this.#tell(input),
       (path, reason) => {
@@ -131,7 +147,7 @@ export class Driver implements PathHost {
     if (generation !== this.#generation || this.#failure !== undefined) return;
     this.#core = core;
     try {
-      this.#handle = core.create({ ...this.#parts.config, entropy: randomBytes(32) });
+      this.#handle = core.create({ ...this.#config, entropy: randomBytes(32) });
     } catch (error) {
       this.#fail(error instanceof MeshError ? error : new MeshError("BadConfig", String(error)));
       throw error;
@@ -167,6 +183,13 @@ export class Driver implements PathHost {
   /** Sends a command and resolves with the body of its reply. */
   async command(build: (tag: number) => Command, signal?: AbortSignal | null): Promise<Uint8Array> {
     return (await this.#ask(build, signal)) as Uint8Array;
+  }
+
+  /** Goes on with another certificate, also when the core is started again. */
+  async certify(certificate: Uint8Array): Promise<void> {
+    await this.command((tag) => ({ type: "Certify", tag, certificate }));
+    const { admission } = this.#config;
+    if (admission !== "open") this.#config = { ...this.#config, admission: { ...admission, certificate } };
   }
 
   /** Sends a `Call` or `CallPeer` and resolves with the stream. */
@@ -267,7 +290,10 @@ export class Driver implements PathHost {
       this.#held.push(input);
       return;
     }
-    if (input.type === "Join") this.#hasRefusedPrivate = false;
+    if (input.type === "Join") {
+      this.#hasRefusedPrivate = false;
+      this.#refusal = 0;
+    }
     this.#batch.push(input);
     this.#tags.push(tag);
     if (this.#flushing || this.#scheduled !== undefined || this.#core === undefined) return;
@@ -427,7 +453,9 @@ export class Driver implements PathHost {
     return pending;
   }
 
-  #failed({ tag, code, detail }: Extract<Output, { type: "Failed" }>): void {
+  #failed({ tag, code: told, detail }: Extract<Output, { type: "Failed" }>): void {
+    // The core says why at the next attempt alone.
+    const code = told === codeNumber("NoBootstrap") && this.#refusal !== 0 ? this.#refusal : told;
     const error = errorOf(code, detail || this.#detailOf(code));
     if (tag === 0) return this.#end(error);
     const watch = this.#watches.get(tag);
@@ -481,6 +509,9 @@ export class Driver implements PathHost {
 
   #log({ level, text, code, path }: Extract<Output, { type: "Log" }>): void {
     if (code === codeNumber("ForbiddenAddress")) this.#hasRefusedPrivate = true;
+    const name = codeName(code);
+    // A log of what this node refuses has a text.
+    if (text === "" && name !== undefined && REFUSALS.has(name)) this.#refusal = code;
     this.#parts.logger.log(level, text, code, path);
   }
 

@@ -1,7 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
 import {
-  type CoreStatus,
   decodeFoundNode,
   decodeProviders,
   decodeStatus,
@@ -11,9 +10,11 @@ import {
 import { detach } from "../guard.ts";
 import { isPromise, type StoreFactory } from "../stores/store.ts";
 import type { MeshSocket } from "../websocket/socket.ts";
+import type { Membership } from "./admission.ts";
+import { Admitted, admissionOf, admit } from "./admitted.ts";
 import { Caller, type WebSocketInit } from "./caller.ts";
 import { Core, type Identity } from "./core.ts";
-import { Driver, randomBytes, type WakeTimer } from "./driver.ts";
+import { Driver, randomBytes } from "./driver.ts";
 import type { MeshEvent } from "./event.ts";
 import { Logger } from "./log.ts";
 import { Names, type Prepared } from "./names.ts";
@@ -24,10 +25,12 @@ import {
   checkOptions,
   type NodeOptions,
   nameOfUrl,
+  roleOf,
   urlOfSocket,
 } from "./options.ts";
-import type { Dialler, PathHost } from "./paths.ts";
-import { type CallContext, Endpoint, type Handler } from "./serve.ts";
+import type { PathHost } from "./paths.ts";
+import type { Platform } from "./platform.ts";
+import { Endpoint, type Handler } from "./serve.ts";
 import {
   type CallOptions,
   checkAllow,
@@ -42,10 +45,11 @@ import {
 import { type CloseOptions, checkDrain, Serving } from "./serving.ts";
 import type { Shortcut } from "./shortcut.ts";
 import { State } from "./state.ts";
+import type { MeshStatus, ServiceHealth } from "./status.ts";
 import type { MeshStream } from "./streams.ts";
 import { urlOfService } from "./target.ts";
 import type { Timers } from "./timers.ts";
-import { Latest } from "./watch.ts";
+import { Latest, type WatchOptions } from "./watch.ts";
 
 /** A bootstrap is tried again after this pause, which doubles up to the longest. */
 const FIRST_RETRY_MS = 250;
@@ -70,46 +74,6 @@ interface Announced {
   readonly prepared: Prepared;
 }
 
-/** What a platform gives a node. */
-export interface Platform {
-  /** The compiled core. */
-  readonly module: () => WebAssembly.Module | Promise<WebAssembly.Module>;
-  /** Opens paths. */
-  readonly dialler: Dialler;
-  /** How long a node may sleep unless configured otherwise. */
-  readonly idle_ms: number;
-  /** Wakes the driver. */
-  readonly timer: (wake: () => void) => WakeTimer;
-  /** Timers of what is not the core's. */
-  readonly timers: Timers;
-  /** What handlers are told of the platform. */
-  readonly context: Pick<CallContext, "env" | "waitUntil">;
-}
-
-/** What `status()` tells. */
-export interface MeshStatus extends CoreStatus {
-  /** Random for each start of the node: another one means that its memory was lost in between. */
-  readonly bootId: string;
-  /** Open paths. */
-  readonly paths: number;
-}
-
-/** What a node knows of those who serve a name that it has called. */
-export interface ServiceHealth {
-  /** The name. */
-  readonly name: string;
-  /** The owner's public key; `undefined` for an unowned name. */
-  readonly owner: string | undefined;
-  /** Its providers, each with how it has answered lately. */
-  readonly providers: readonly Provider[];
-}
-
-/** How a name is followed. */
-export interface WatchOptions extends NameOptions {
-  /** Ends the iteration when it is aborted. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** What `Mesh.open` makes a node of. */
 export interface MeshParts {
   readonly options: NodeOptions;
@@ -118,6 +82,8 @@ export interface MeshParts {
   readonly tools: Core;
   readonly seed: Uint8Array;
   readonly identity: Identity;
+  readonly membership: Membership | undefined;
+  readonly logger: Logger;
   readonly module: WebAssembly.Module;
   readonly platform: Platform;
 }
@@ -145,19 +111,20 @@ export class Mesh implements AsyncDisposable {
   readonly #withdrawn: Map<string, number> = new Map();
   readonly #caller: Caller;
   readonly #serving: Serving = new Serving();
+  readonly #admitted: Admitted;
   readonly #listeners: Set<(event: MeshEvent) => void> = new Set();
   #isJoined = false;
   #closing: Promise<void> | undefined;
 
   /** For `open` alone: the parts of a node must fit each other. */
   constructor(parts: MeshParts) {
-    const { options, checked, state, tools, platform } = parts;
+    const { options, checked, state, tools, membership, platform } = parts;
     this.id = toHex(parts.identity.id);
     this.allowPrivate = checked.allowPrivate;
     this.timers = platform.timers;
     this.#state = state;
     this.#context = platform.context;
-    this.#logger = new Logger(options.log, options.logLevel);
+    this.#logger = parts.logger;
     if (options.onEvent !== undefined) this.#listeners.add(options.onEvent);
     const ownerKey = checked.ownerSeed && tools.deriveOwner(checked.ownerSeed, checked.network);
     this.ownerKey = ownerKey && toHex(ownerKey);
@@ -175,14 +142,14 @@ export class Mesh implements AsyncDisposable {
       config: {
         seed: parts.seed,
         knownKey: parts.identity.knownKey,
-        network: checked.network,
-        role: checked.addresses.length > 0 ? "member" : "leaf",
+        network: checked.networkName,
+        role: roleOf(checked),
         addresses: checked.addresses,
         bootstraps: checked.bootstraps,
         dials: platform.dialler.schemes,
         allowPrivate: checked.allowPrivate,
         trustOnFirstUse: checked.trustOnFirstUse,
-        admission: "open",
+        admission: admissionOf(checked, membership),
         takeOver: checked.takeOver,
         idle_ms: checked.idle_ms ?? platform.idle_ms,
         domain: checked.domain,
@@ -196,6 +163,7 @@ export class Mesh implements AsyncDisposable {
     });
     const { id } = parts.identity;
     const driver = this.#driver;
+    this.#admitted = new Admitted(membership, driver, this.#logger);
     this.#names = new Names({ driver, tools, state, logger: this.#logger, options: checked, id, ownerKey });
     this.#observer = options.telemetry;
     this.#caller = new Caller({ driver, names: this.#names, observer: this.#observer });
@@ -223,18 +191,23 @@ export class Mesh implements AsyncDisposable {
         "storage says where the node keeps its identity: give one, or memory()",
       );
     }
-    const module = await platform.module();
+    const module = await (checked.closed === undefined ? platform.module() : checked.closed.method.core());
     const tools = await Core.instantiate(module);
     const opening = storage();
     const store = isPromise(opening) ? await opening : opening;
     const state = new State(store);
     try {
       const seed = await state.open(checked.seed, randomBytes);
-      const identity = await state.identify(seed, checked.network, tools);
+      const identified = await state.identify(seed, checked.network, tools);
+      const logger = new Logger(options.log, options.logLevel);
+      const membership = await admit(checked, identified, state, logger);
+      const identity = { ...identified, ...(membership && { id: membership.id }) };
       state.separate(identity.id);
-      const mesh = new this({ options, checked, state, tools, seed, identity, module, platform });
+      const parts = { options, checked, state, tools, seed, identity, membership, logger, module, platform };
+      const mesh = new this(parts);
       prepare?.(mesh);
       await mesh.#driver.start();
+      await mesh.#admitted.begin();
       return mesh;
     } catch (error) {
       await state.close();
@@ -276,6 +249,7 @@ export class Mesh implements AsyncDisposable {
         if (!(error instanceof MeshError)) throw error;
         // That the core is about to join by itself says less than why it has to.
         if (error.name !== "TooManyRequests") reason = error;
+        this.#admitted.refused(error);
         if (!mayRejoin(error) || this.#closing !== undefined || performance.now() + pause_ms > deadline) {
           throw reason ?? error;
         }
@@ -476,6 +450,22 @@ export class Mesh implements AsyncDisposable {
     return this.#observer.metrics(await this.status());
   }
 
+  /**
+   * Goes on with another certificate of the authority of a closed network, for the same key and address: the text that `selfsame
+   * authority sign` prints, or its bytes. It is kept.
+   */
+  async renewCertificate(certificate: string | Uint8Array): Promise<void> {
+    await this.#admitted.renew(certificate);
+  }
+
+  /**
+   * Takes a list of whom the authority of a closed network admits no more, keeps it, and passes it on to the others: the text that
+   * `selfsame authority revoke` prints, or its bytes.
+   */
+  async revoke(list: string | Uint8Array): Promise<void> {
+    await this.#admitted.revoke(list);
+  }
+
   /** Hears of everything that happens, until the function that is returned is called. */
   onEvent(listener: (event: MeshEvent) => void): () => void {
     this.#listeners.add(listener);
@@ -555,6 +545,8 @@ export class Mesh implements AsyncDisposable {
   /** Does what is due beside the core's work. Cheap: every wake-up does it, so that nothing needs one of its own. */
   #tend(): void {
     this.#names.renew();
+    const lookup = this.#closing === undefined ? this.#admitted.tend() : undefined;
+    if (lookup !== undefined) this.#context.waitUntil(lookup);
     for (const [name, until_ms] of this.#withdrawn) {
       if (performance.now() < until_ms) continue;
       this.#withdrawn.delete(name);
@@ -570,6 +562,7 @@ export class Mesh implements AsyncDisposable {
 
   #emit(event: MeshEvent): void {
     this.#caller.follow(event);
+    this.#admitted.follow(event);
     for (const listener of this.#listeners) {
       const failed = (error: unknown): void =>
         this.#logger.log("error", `an event listener failed: ${error}`);

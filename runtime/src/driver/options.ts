@@ -1,14 +1,22 @@
 import { MeshError } from "../codec/code.ts";
+import type { Role } from "../codec/config.ts";
 import { fromHex } from "../codec/hex.ts";
 import type { StoreFactory } from "../stores/store.ts";
+import type { AdmissionMethod } from "./admission.ts";
 import type { MeshEvent } from "./event.ts";
 import type { LogOptions } from "./log.ts";
+import { parseNetwork } from "./network-name.ts";
 import type { Observer } from "./observe.ts";
 
 /** What every platform lets a node be configured with. */
 export interface NodeOptions extends LogOptions {
-  /** Name of the network, 1 to 63 characters. Nodes of different networks do not hear each other. */
+  /**
+   * Name of the network, 1 to 63 characters; of a closed one `NAME@KEY`, with the public key of its authority. Nodes of different
+   * networks do not hear each other.
+   */
   readonly network: string;
+  /** How the authority of a closed network admits the node: `certificate()` or `dns()` of `selfsame/admission`. */
+  readonly admission?: AdmissionMethod | undefined;
   /** `url#peer-id` of nodes to join through. A node without any begins a ring of its own. */
   readonly bootstrap?: string | readonly string[] | undefined;
   /** URLs at which others dial this node, at most 8; with one, it is a member of the ring, else a leaf. */
@@ -48,7 +56,12 @@ export interface JoinOptions extends NodeOptions {
 
 /** Options after their check. */
 export interface CheckedOptions {
+  /** The full name. */
   readonly network: string;
+  /** The name without the key. */
+  readonly networkName: string;
+  /** How the node is admitted to a closed network, and its authority's public key. */
+  readonly closed: { readonly authority: Uint8Array; readonly method: AdmissionMethod } | undefined;
   readonly addresses: readonly string[];
   readonly bootstraps: readonly string[];
   readonly owner: Uint8Array | ReadonlyMap<string, Uint8Array> | undefined;
@@ -61,7 +74,7 @@ export interface CheckedOptions {
   readonly idle_ms: number | undefined;
 }
 
-/** Longest name of a network or service, as in DNS. */
+/** Longest name of a service or label, as in DNS. */
 const MAX_NAME = 63;
 /** Most addresses of a node record. */
 const MAX_ADDRESSES = 8;
@@ -85,6 +98,7 @@ const SCHEMES: ReadonlySet<string> = /* @__PURE__ */ new Set([
 
 const KNOWN: ReadonlySet<string> = /* @__PURE__ */ new Set([
   "network",
+  "admission",
   "bootstrap",
   "address",
   "owner",
@@ -114,9 +128,7 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
     }
   }
   const { network, domain = "", idleMs: idle_ms } = options;
-  if (typeof network !== "string" || network.length === 0 || network.length > MAX_NAME) {
-    throw bad(`network is a name of 1 to ${MAX_NAME} characters`);
-  }
+  const { name: networkName, authority } = parseNetwork(network);
   if (typeof domain !== "string" || domain.length > MAX_NAME) {
     throw bad(`domain is a label of at most ${MAX_NAME} characters`);
   }
@@ -133,6 +145,8 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
   }
   return {
     network,
+    networkName,
+    closed: checkAdmission(options, authority),
     addresses,
     bootstraps,
     owner: checkOwner(options.owner),
@@ -144,6 +158,30 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
     domain,
     idle_ms,
   };
+}
+
+/** The part in the ring of a node with these options. */
+export function roleOf({ addresses }: Pick<CheckedOptions, "addresses">): Role {
+  return addresses.length > 0 ? "member" : "leaf";
+}
+
+function checkAdmission(
+  { admission: method }: NodeOptions,
+  authority: Uint8Array | undefined,
+): CheckedOptions["closed"] {
+  if (authority === undefined && method === undefined) return undefined;
+  if (authority === undefined)
+    throw bad(
+      "the network is open and admits anybody: leave out admission, or name a closed network as NAME@KEY",
+    );
+  if (method === undefined) {
+    const text =
+      "the network is closed: give admission, certificate({ certificate }) or dns({ domain }) of selfsame/admission";
+    throw new MeshError("NoCertificate", text);
+  }
+  if (typeof method?.admit !== "function" || typeof method.core !== "function")
+    throw bad("admission is what certificate() or dns() of selfsame/admission gives");
+  return { authority, method };
 }
 
 /** Checks the name of a service. */
@@ -177,7 +215,8 @@ function flag(name: string, value: boolean | undefined): boolean {
   return value ?? false;
 }
 
-function secret(name: string, value: string | undefined): Uint8Array | undefined {
+/** Reads a secret seed; its value is in no error. */
+export function secret(name: string, value: string | undefined): Uint8Array | undefined {
   if (value === undefined) return undefined;
   if (typeof value !== "string") throw bad(`${name} has 64 hex digits`);
   return fromHex(value, 32, name);

@@ -1,3 +1,11 @@
+import type { NameOptions } from "./service.ts";
+
+/** How a name is followed. */
+export interface WatchOptions extends NameOptions {
+  /** Ends the iteration when it is aborted. */
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** What whoever watches is told. */
 export interface Watcher<T> {
   /** There is something new. */

@@ -11,10 +11,11 @@ export {
   type ServiceInfo,
   type Tried,
 } from "../codec/index.ts";
+export type { AdmissionMethod } from "../driver/admission.ts";
 export type { WebSocketInit } from "../driver/caller.ts";
 export type { MeshEvent } from "../driver/event.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
-export { Mesh, type MeshStatus, type ServiceHealth, type WatchOptions } from "../driver/mesh.ts";
+export { Mesh } from "../driver/mesh.ts";
 export type { Observer } from "../driver/observe.ts";
 export type { JoinOptions, NodeOptions } from "../driver/options.ts";
 export { type Assurance, type CallContext, contextOf, type Handler } from "../driver/serve.ts";
@@ -29,6 +30,8 @@ export type {
 } from "../driver/service.ts";
 export type { CloseOptions } from "../driver/serving.ts";
 export type { Shortcut, WholeRequest } from "../driver/shortcut.ts";
+export type { MeshStatus, ServiceHealth } from "../driver/status.ts";
+export type { WatchOptions } from "../driver/watch.ts";
 export { memory } from "../stores/memory.ts";
 export type { Entry, MaybePromise, Operation, Store, StoreFactory } from "../stores/store.ts";
 export {

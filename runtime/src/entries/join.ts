@@ -1,5 +1,6 @@
-import type { Mesh, MeshParts, Platform } from "../driver/mesh.ts";
+import type { Mesh, MeshParts } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
+import type { Platform } from "../driver/platform.ts";
 
 type MeshClass<T extends Mesh> = typeof Mesh & (new (parts: MeshParts) => T);
 

@@ -1,6 +1,7 @@
-import { Mesh, type Platform } from "../driver/mesh.ts";
+import { Mesh } from "../driver/mesh.ts";
 import type { JoinOptions } from "../driver/options.ts";
 import type { Dialler } from "../driver/paths.ts";
+import type { Platform } from "../driver/platform.ts";
 import { timeoutTimer } from "../driver/timer.ts";
 import { platformTimers } from "../driver/timers.ts";
 import { ExchangeDialler } from "../transports/exchange-dial.ts";
@@ -13,7 +14,7 @@ export * from "./common.ts";
 
 /** What `join` of `selfsame/slim` takes. */
 export interface SlimJoinOptions extends JoinOptions {
-  /** The compiled `selfsame/core.wasm`. */
+  /** The compiled `selfsame/core.wasm`, or `selfsame/core-closed.wasm` for a closed network. */
   readonly module: WebAssembly.Module;
 }
 
@@ -34,9 +35,11 @@ export function leafPlatform(
 
 /** Starts a node from a module that the caller has compiled, and joins the ring. */
 export function join(options: SlimJoinOptions): Promise<Mesh> {
+  const { admission } = options ?? {};
+  const core = (): Promise<WebAssembly.Module> => Promise.resolve(options.module);
   return joinAs(
     Mesh,
-    options,
+    admission === undefined ? options : { ...options, admission: { ...admission, core } },
     leafPlatform(() => options.module),
     ["module"],
   );

@@ -9,8 +9,8 @@ export {
   type ServiceInfo,
   type Tried,
 } from "../codec/index.ts";
+export type { AdmissionMethod } from "../driver/admission.ts";
 export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
-export type { MeshStatus, ServiceHealth } from "../driver/mesh.ts";
 export type { Observer } from "../driver/observe.ts";
 export type { NodeOptions } from "../driver/options.ts";
 export type {
@@ -22,6 +22,7 @@ export type {
   PublishOptions,
   ServeOptions,
 } from "../driver/service.ts";
+export type { MeshStatus, ServiceHealth } from "../driver/status.ts";
 export { durableObject } from "../stores/durable-object.ts";
 export {
   type CallResult,

@@ -2,11 +2,13 @@ import { DurableObject } from "cloudflare:workers";
 import core from "../../core/core.wasm";
 import { MeshError, type Tried } from "../codec/code.ts";
 import type { Provider } from "../codec/reply.ts";
-import type { MeshStatus, Platform, ServiceHealth } from "../driver/mesh.ts";
 import { Mesh } from "../driver/mesh.ts";
+import { nodeKeyOf } from "../driver/node-key.ts";
 import type { NodeOptions } from "../driver/options.ts";
+import type { Platform } from "../driver/platform.ts";
 import type { Handler } from "../driver/serve.ts";
 import type { CallOptions, NameOptions, PublishOptions, ServeOptions, Service } from "../driver/service.ts";
+import type { MeshStatus, ServiceHealth } from "../driver/status.ts";
 import { detach } from "../guard.ts";
 import { durableObject } from "../stores/durable-object.ts";
 import { ExchangeAcceptor } from "../transports/exchange-accept.ts";
@@ -24,6 +26,9 @@ import { Upgrades } from "./upgrades.ts";
 const IDLE_MS = 75_000;
 /** A node that could not join tries again after so long, and one that has ended is opened anew. */
 const REJOIN_MS = 30_000;
+
+/** A node that a closed network does not admit is opened anew after so long at the earliest: whoever asks does not cause a lookup each. */
+const READMIT_MS = 10_000;
 
 /** What a Durable Object's node is configured with, from its environment. */
 export interface MeshNodeOptions extends NodeOptions {
@@ -92,6 +97,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
   #timer: AlarmTimer | undefined;
   #node: Promise<RunningNode> | undefined;
   #joining: Promise<void> | undefined;
+  /** Why a node of a closed network could not be opened last, and when on the monotonic clock. */
+  #refused: { readonly error: unknown; readonly at_ms: number } | undefined;
   /** When the node ended because it could not go on, on the monotonic clock. */
   #ended_ms: number | undefined;
   /** Calls that can be given up, by the tickets of those who made them. */
@@ -219,6 +226,23 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     });
   }
 
+  /** The public key of the node in its network, which the authority of a closed one signs. It may be asked for before. */
+  async nodeKey(): Promise<string> {
+    const { network, seed, admission } = this.options(this.env);
+    const module = admission === undefined ? core : await admission.core();
+    return nodeKeyOf({ network, seed, storage: durableObject(this.ctx.storage) }, module);
+  }
+
+  /** Goes on with another certificate of the authority of a closed network, and keeps it: `selfsame authority sign` prints one. */
+  async renewCertificate(certificate: string | Uint8Array): Promise<void> {
+    await this.#during(async ({ mesh }) => mesh.renewCertificate(certificate));
+  }
+
+  /** Takes a list of whom the authority of a closed network admits no more: `selfsame authority revoke` prints one. */
+  async revoke(list: string | Uint8Array): Promise<void> {
+    await this.#during(async ({ mesh }) => mesh.revoke(list));
+  }
+
   /** The public key under which the node grants itself names, if it has an `ownerSeed`. */
   async ownerKey(): Promise<string | undefined> {
     return this.#during(async ({ mesh }) => mesh.ownerKey);
@@ -275,6 +299,8 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     if (this.#clock.standsStill)
       this.ctx.abort("selfsame: the clock was set back, and this object's stands still");
     if (this.#ended_ms !== undefined && performance.now() - this.#ended_ms >= REJOIN_MS) this.#forget();
+    if (this.#refused !== undefined && performance.now() - this.#refused.at_ms < READMIT_MS)
+      return Promise.reject(this.#refused.error);
     this.#node ??= this.#open().catch((error: unknown) => {
       this.#forget();
       throw error;
@@ -308,12 +334,16 @@ export abstract class MeshNode<Env = unknown> extends DurableObject<Env> {
     };
     // The paths that survived come first: the core begins to dial as soon as it has loaded its state.
     let sockets: Sockets | undefined;
-    const mesh = await Mesh.open(options, durableObject(this.ctx.storage), platform, [], (opening) => {
+    const opened = Mesh.open(options, durableObject(this.ctx.storage), platform, [], (opening) => {
       opening.onEvent(({ type }) => {
         if (type === "ended") this.#ended_ms = performance.now();
       });
       sockets = new Sockets(this.ctx, opening.paths);
       sockets.resume();
+    });
+    const mesh = await opened.catch((error: unknown) => {
+      if (options.admission !== undefined) this.#refused = { error, at_ms: performance.now() };
+      throw error;
     });
     // The frame that woke the object may call a service: the core must know them all before it sees the frame.
     const amendments = new Amendments(this.ctx.storage.sql);
