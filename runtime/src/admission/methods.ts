@@ -25,7 +25,9 @@ export interface DnsOptions {
 }
 
 /** What a platform gives to whoever is admitted to closed networks. */
-export interface AdmissionPlatform extends ResolverPlatform {
+export interface AdmissionPlatform {
+  /** What looks names up. */
+  readonly resolver: ResolverPlatform;
   /** The compiled core of closed networks. */
   readonly core: () => Promise<WebAssembly.Module>;
 }
@@ -37,11 +39,11 @@ export function certificateMethod(options: CertificateOptions, platform: Admissi
 
 /** Makes the admission of a node by the certificates that it finds in the DNS. */
 export function dnsMethod(options: DnsOptions, platform: AdmissionPlatform): AdmissionMethod {
-  return methodOf(dnsSource(options, platform), platform);
+  return methodOf(dnsSource(options, platform.resolver), platform);
 }
 
-function methodOf(source: CertificateSource, { core, module: compiled }: AdmissionPlatform): AdmissionMethod {
-  const module = new AdmissionModule(compiled);
+function methodOf(source: CertificateSource, { core, resolver }: AdmissionPlatform): AdmissionMethod {
+  const module = new AdmissionModule(resolver.module);
   return { core, admit: (applicant) => CertificateHolder.admit(applicant, source, module) };
 }
 

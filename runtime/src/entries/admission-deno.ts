@@ -7,7 +7,7 @@ import {
   dnsMethod,
 } from "../admission/methods.ts";
 import { askOverUdp } from "../admission/plain.ts";
-import { Resolver, type ResolverOptions } from "../admission/resolver.ts";
+import { Resolver, type ResolverOptions, type ResolverPlatform } from "../admission/resolver.ts";
 import type { AdmissionMethod } from "../driver/admission.ts";
 import { compiledOnce } from "../driver/compiled-once.ts";
 import { type NodeIdentity, nodeKeyOf } from "../driver/node-key.ts";
@@ -16,12 +16,16 @@ import { deno } from "../transports/deno.ts";
 
 export * from "./admission-common.ts";
 
-const platform: AdmissionPlatform = {
-  core: /* @__PURE__ */ load("core-closed.wasm"),
+const resolver: ResolverPlatform = {
   module: /* @__PURE__ */ load("admission.wasm"),
   // Whoever configures a resolver means it, wherever it is.
   fetch: /* @__PURE__ */ checkedFetch({ allowPrivate: true }),
   plain: { systemServers: getServers, ask: askOverUdp },
+};
+// Apart, so that a bundle that only looks names up holds no core.
+const platform: AdmissionPlatform = {
+  core: /* @__PURE__ */ load("core-closed.wasm"),
+  resolver,
 };
 
 /** Admits a node by a certificate that it is given; `mesh.renewCertificate` takes the next one. */
@@ -37,7 +41,7 @@ export const nodeKey: (identity: NodeIdentity) => Promise<string> = async (ident
 
 /** Makes a resolver of certificates in DNS. */
 export const createResolver: (options?: ResolverOptions) => Resolver = (options = {}) =>
-  new Resolver(options, platform);
+  new Resolver(options, resolver);
 
 function load(file: string): () => Promise<WebAssembly.Module> {
   const url = new URL(`../../core/${file}`, import.meta.url);

@@ -1,5 +1,4 @@
 import compiled from "../../core/admission.wasm";
-import closedCore from "../../core/core-closed.wasm";
 import {
   type AdmissionPlatform,
   type CertificateOptions,
@@ -7,18 +6,20 @@ import {
   type DnsOptions,
   dnsMethod,
 } from "../admission/methods.ts";
-import { Resolver, type ResolverOptions } from "../admission/resolver.ts";
+import { Resolver, type ResolverOptions, type ResolverPlatform } from "../admission/resolver.ts";
 import type { AdmissionMethod } from "../driver/admission.ts";
 import { type NodeIdentity, nodeKeyOf } from "../driver/node-key.ts";
+import { closedCore } from "../workerd/closed-core.ts";
 
 export * from "./admission-common.ts";
 
-const platform: AdmissionPlatform = {
-  core: () => Promise.resolve(closedCore),
+const resolver: ResolverPlatform = {
   module: () => Promise.resolve(compiled),
   fetch: (url, init) => fetch(url, init),
   plain: undefined,
 };
+// Apart, so that a bundle that only looks names up holds no core.
+const platform: AdmissionPlatform = { core: closedCore, resolver };
 
 /** Admits a node by a certificate that it is given; `mesh.renewCertificate` takes the next one. */
 export const certificate: (options: CertificateOptions) => AdmissionMethod = (options) =>
@@ -33,4 +34,4 @@ export const nodeKey: (identity: NodeIdentity) => Promise<string> = async (ident
 
 /** Makes a resolver of certificates in DNS, over HTTPS. */
 export const createResolver: (options: ResolverOptions) => Resolver = (options) =>
-  new Resolver(options, platform);
+  new Resolver(options, resolver);
