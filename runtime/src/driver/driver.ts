@@ -1,5 +1,5 @@
 import { InputBatch, readItems } from "../codec/batch.ts";
-import { type CodeName, codeName, codeNumber, errorOf, MeshError } from "../codec/code.ts";
+import { codeNumber, MeshError } from "../codec/code.ts";
 import type { Config } from "../codec/config.ts";
 import { type Command, type Input, inputCodec } from "../codec/input.ts";
 import { readOperations, writeEntries } from "../codec/operation.ts";
@@ -9,6 +9,7 @@ import { isPromise, type MaybePromise } from "../stores/store.ts";
 import { answerAtOnce, randomBytes } from "./at-once.ts";
 import { Core } from "./core.ts";
 import { eventOf, type MeshEvent } from "./event.ts";
+import { FailureHints } from "./failure-hints.ts";
 import type { Logger } from "./log.ts";
 import {
   type Dialler,
@@ -30,17 +31,6 @@ export { randomBytes } from "./at-once.ts";
 /** A core that has not loaded its state by then never will: the store hangs. */
 const START_TIMEOUT_MS = 30_000;
 const MAX_TAG = 0xffff_ffff;
-/** Why a member of a closed network refuses a node. */
-const REFUSALS: ReadonlySet<CodeName> = /* @__PURE__ */ new Set([
-  "BadCertificate",
-  "BadSignature",
-  "EarlyCertificate",
-  "ExpiredCertificate",
-  "NoCertificate",
-  "RevokedCertificate",
-  "WrongIssuer",
-  "WrongSeat",
-]);
 
 /** Calls the driver back when the core wants to be woken. */
 export interface WakeTimer {
@@ -116,16 +106,7 @@ export class Driver implements PathHost {
   #down: MeshError | undefined;
   #restart: ReturnType<typeof setTimeout> | undefined;
   #hung: ReturnType<typeof setTimeout> | undefined;
-  /** Which address was last dialled in vain, and why. */
-  #lastDialFailure = "";
-  /** Why the store failed last. */
-  #storeFailure = "";
-  /** Why a path failed of which the next step tells the core. */
-  #pathFailure = "";
-  /** Whether the core has left a private address out since it was last told to join. */
-  #hasRefusedPrivate = false;
-  /** Why a peer has not taken this node's certificate since it was last told to join; 0 if none has refused it. */
-  #refusal = 0;
+  readonly #hints: FailureHints = new FailureHints();
 
   constructor(parts: DriverParts) {
     this.#parts = parts;
@@ -133,7 +114,7 @@ export class Driver implements PathHost {
     this.#paths = new PathTable(
       (input) => this.#tell(input),
       (path, reason) => {
-        this.#pathFailure = reason;
+        this.#hints.path = reason;
         parts.logger.log("debug", `a path failed: ${reason}`, 0, path);
       },
     );
@@ -220,7 +201,7 @@ export class Driver implements PathHost {
   }
 
   dialFailed(dial: number, reason: string): void {
-    this.#lastDialFailure = reason;
+    this.#hints.dial = reason;
     this.#parts.logger.log("debug", `a dial failed: ${reason}`, codeNumber("DialFailed"));
     this.#tell({ type: "DialFailed", dial });
   }
@@ -290,10 +271,7 @@ export class Driver implements PathHost {
       this.#held.push(input);
       return;
     }
-    if (input.type === "Join") {
-      this.#hasRefusedPrivate = false;
-      this.#refusal = 0;
-    }
+    if (input.type === "Join") this.#hints.joins();
     this.#batch.push(input);
     this.#tags.push(tag);
     if (this.#flushing || this.#scheduled !== undefined || this.#core === undefined) return;
@@ -318,7 +296,7 @@ export class Driver implements PathHost {
     // A snapshot is kept before any frame of its batch is sent: the counters that it holds must never repeat.
     for (const output of decoded) if (output.type === "Snapshot") this.#carryOut(output, tags);
     for (const output of decoded) if (output.type !== "Snapshot") this.#carryOut(output, tags);
-    this.#pathFailure = "";
+    this.#hints.path = "";
   }
 
   /** Carries out one output; what goes wrong outside the core is no fault of it. */
@@ -415,8 +393,8 @@ export class Driver implements PathHost {
     const generation = this.#generation;
     const failure = (error: unknown): Input => {
       const code = error instanceof MeshError ? error.code : codeNumber("StoreFailed");
-      this.#storeFailure = reasonOf(error);
-      this.#parts.logger.log("error", this.#storeFailure, code);
+      this.#hints.store = reasonOf(error);
+      this.#parts.logger.log("error", this.#hints.store, code);
       return failed;
     };
     let answer: MaybePromise<Input>;
@@ -453,33 +431,13 @@ export class Driver implements PathHost {
     return pending;
   }
 
-  #failed({ tag, code: told, detail }: Extract<Output, { type: "Failed" }>): void {
-    // The core says why at the next attempt alone.
-    const code = told === codeNumber("NoBootstrap") && this.#refusal !== 0 ? this.#refusal : told;
-    const error = errorOf(code, detail || this.#detailOf(code));
+  #failed({ tag, code, detail }: Extract<Output, { type: "Failed" }>): void {
+    const error = this.#hints.errorOf(code, detail, this.#config.bootstraps);
     if (tag === 0) return this.#end(error);
     const watch = this.#watches.get(tag);
     this.#watches.delete(tag);
     watch?.watcher.end(error);
     this.#answered(tag)?.reject(error);
-  }
-
-  /** What this side of the boundary knows of an error. */
-  #detailOf(code: number): string {
-    const isDial = code === codeNumber("DialFailed") && this.#lastDialFailure !== "";
-    if (isDial) return `no path to the peer could be opened: ${this.#lastDialFailure}`;
-    if (code === codeNumber("NoBootstrap")) return this.#joinFailure();
-    if (code === codeNumber("StoreFailed")) return this.#storeFailure;
-    const isLoss = code === codeNumber("Disconnected") && this.#pathFailure !== "";
-    return isLoss ? `the connection to the peer ended: ${this.#pathFailure}` : "";
-  }
-
-  /** Why the bootstraps did not let this node in, as far as the core said. */
-  #joinFailure(): string {
-    const through = `joining through ${this.#parts.config.bootstraps.map((url) => url.split("#", 1)).join(", ")}`;
-    return this.#hasRefusedPrivate
-      ? `${through}, a private address was refused: set allowPrivate if that is meant`
-      : `${through} failed: they do not answer, have not joined yet themselves, or have no room`;
   }
 
   #endWatches(error?: MeshError): void {
@@ -508,10 +466,7 @@ export class Driver implements PathHost {
   }
 
   #log({ level, text, code, path }: Extract<Output, { type: "Log" }>): void {
-    if (code === codeNumber("ForbiddenAddress")) this.#hasRefusedPrivate = true;
-    const name = codeName(code);
-    // A log of what this node refuses has a text.
-    if (text === "" && name !== undefined && REFUSALS.has(name)) this.#refusal = code;
+    this.#hints.logged(code, text);
     this.#parts.logger.log(level, text, code, path);
   }
 
