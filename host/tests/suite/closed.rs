@@ -283,6 +283,36 @@ fn commands_of_an_authority_say_what_is_wrong() {
     fail(path, &other, 1, &["certificate"]);
 }
 
+#[test]
+fn grants_are_for_the_id_that_the_certificate_gives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let network = found(path, &["one", "two"]);
+    succeed(path, &["owner", "new", "--network", &network]);
+    let start = |more: &[&str]| {
+        let common = ["node", "--network", &network, "--listen", "ws://127.0.0.1:0"];
+        let own = ["--allow-private", "--data", "one", "--certificate", "one.certificate"];
+        Running::start(path, &[&common[..], &own, more].concat())
+    };
+    let mut node = start(&[]);
+    let id = node.event("started")["id"].as_str().expect("text").to_owned();
+    node.event("joined");
+    assert_eq!(node.end(), Some(0));
+    let grant = |to: &str| {
+        let text = succeed(path, &["grant", "--network", &network, "--name", "check", "--to", to]);
+        std::fs::write(path.join("check.grant"), text).expect("a file");
+    };
+    grant(&id);
+    let mut node = start(&["--grant", "check.grant"]);
+    node.event("joined");
+    assert_eq!(node.end(), Some(0));
+    let other = succeed(path, &["id", "show", "--network", &network, "--data", "two"]);
+    grant(&other);
+    let common = ["node", "--network", &network, "--listen", "ws://127.0.0.1:0", "--data", "one"];
+    let own = ["--certificate", "one.certificate", "--grant", "check.grant"];
+    fail(path, &[&common[..], &own].concat(), 2, &["check.grant", &other]);
+}
+
 #[cfg(unix)]
 #[test]
 fn running_nodes_read_revocations_again_when_told() {
