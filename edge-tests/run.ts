@@ -11,6 +11,7 @@ const TESTS = [
   "tcp",
   "websocket",
   "five",
+  "closed",
   "page",
   "capsules",
   "stores",

@@ -95,8 +95,8 @@ export async function startWorkerd(
   await bundleWorker(joinPath(ROOT, "edge-tests", entry), folder);
   const read = (name: string): Uint8Array<ArrayBuffer> =>
     new Uint8Array(readFileSync(joinPath(folder, name)));
-  const wasm = ["core.wasm", "capsule.wasm", "rpc.wasm", "admission.wasm"].filter((name) =>
-    existsSync(joinPath(folder, name)),
+  const wasm = ["core.wasm", "core-closed.wasm", "capsule.wasm", "rpc.wasm", "admission.wasm"].filter(
+    (name) => existsSync(joinPath(folder, name)),
   );
   const worker = basename(entry).replace(/ts$/, "js");
   const { inspectorPort, ...rest } = settings;
