@@ -67,6 +67,36 @@ app.get("/call", async (c) => {
 export default app;
 `;
 
+/** A program for Node and Deno that prints the key of a seed in a closed network, and why the DNS admits it to none. */
+export const closed: string = `
+import process from "node:process";
+import { join, memory } from "selfsame";
+import { dns, nodeKey } from "selfsame/admission";
+
+const [network, dnsOverHttps] = process.argv.slice(2);
+const seed = "07".repeat(32);
+console.log(await nodeKey({ network, seed }));
+const admission = dns({ domain: "ring.example", dnsOverHttps });
+const bootstrap = "ws://127.0.0.1:9/.mesh#" + "00".repeat(32);
+await join({ network, seed, admission, bootstrap, storage: memory() }).catch((error) => console.log(error.name));
+process.exit(0);
+`;
+
+/** A Worker whose node is in a closed network. */
+export const closedWorker: string = `
+import { MeshNode } from "selfsame";
+import { dns } from "selfsame/admission";
+
+export class Node extends MeshNode {
+  options = (env) => ({
+    network: env.NETWORK,
+    address: env.URL,
+    admission: dns({ domain: "ring.example", dnsOverHttps: env.RESOLVER }),
+  });
+}
+export default { fetch: (request, env) => env.NODE.getByName("mesh").fetch(request) };
+`;
+
 /** The Worker's configuration. */
 export const wrangler: string = JSON.stringify({
   name: "packaging",
@@ -83,12 +113,18 @@ import { join, memory, type Mesh, type Provider } from "selfsame";
 import { join as joinSlim } from "selfsame/slim";
 import { decodeStatus, type CoreStatus } from "selfsame/codec";
 import { mesh } from "selfsame/hono";
+import { certificate, dns, nodeKey } from "selfsame/admission";
 
 export async function use(module: WebAssembly.Module): Promise<Provider[]> {
   const node: Mesh = await join({ network: "types", storage: memory() });
   await using slim = await joinSlim({ network: "types", storage: memory(), module });
   const status: CoreStatus = decodeStatus(new Uint8Array());
   mesh((c) => c.env as never);
+  const network: string = await nodeKey({ network: "types", seed: "" });
+  await using closed = await join({ network, storage: memory(), admission: certificate({ certificate: "" }) });
+  await closed.renewCertificate(new Uint8Array());
+  // @ts-expect-error a network's certificates are in a domain
+  await join({ network, storage: memory(), admission: dns({}) });
   await slim.fetch("https://check.mesh/", { unowned: true });
   // @ts-expect-error a network has a name
   await join({ storage: memory() });

@@ -11,6 +11,7 @@ import { join, memory, type NodeMesh } from "selfsame/node";
 import { localWorker } from "selfsame-twiitr/local-worker";
 import { freePort } from "selfsame-twiitr/ports";
 
+import { ZoneServer } from "../../runtime/test/zone-server.ts";
 import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
 import { DATA } from "../lib/cluster.ts";
 import { readCore, serveFiles } from "../lib/files.ts";
@@ -136,6 +137,29 @@ describe("the packed package", () => {
       "worker.js": script,
       [wasm]: new Uint8Array(readFileSync(project.path("out", wasm))),
     });
+  });
+
+  for (const [runtime, command, flags] of [
+    ["Node", process.execPath, []],
+    ["Deno", DENO, ["run", "--quiet", "--no-prompt", "--allow-net", "--allow-read", "--allow-env"]],
+  ] as const) {
+    it(`knows closed networks in ${runtime}`, async (t) => {
+      const project = await projectOf({ "closed.js": sources.closed });
+      const zone = await ZoneServer.start();
+      t.after(() => zone.close());
+      const args = [...flags, "closed.js", `test@${"11".repeat(32)}`, zone.url];
+      assert.match(await project.run(command, args), /^[0-9a-f]{64}\nNoCertificate\n$/);
+    });
+  }
+
+  it("gives a Worker the closed core when it joins closed networks, and no other Worker", async () => {
+    const files = { "worker.js": sources.closedWorker, "wrangler.json": sources.wrangler };
+    const project = await projectOf(files, { hono: "4.13.19" });
+    const wrangler = joinPath(bin("wrangler"), "bin/wrangler.js");
+    await project.run(process.execPath, [wrangler, "deploy", "--dry-run", "--outdir", "out"]);
+    const modules = filesOf(project.path("out")).filter((file) => file.endsWith(".wasm"));
+    const names = modules.map((file) => file.replace(/^.*?-(?=admission|core)/, ""));
+    assert.deepEqual(names.sort(), ["admission.wasm", "core-closed.wasm", "core.wasm"]);
   });
 
   it("has types for every entry, under both ways to resolve them", async () => {
