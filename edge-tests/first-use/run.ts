@@ -29,6 +29,7 @@ const PAGES = [
   "docs/quick-start.md",
   "docs/sidecar.md",
   "docs/operations.md",
+  "docs/closed-networks.md",
   "runtime/README.md",
   "host/README.md",
 ];

@@ -6,7 +6,13 @@ import type { Scenario } from "../scenario.ts";
 import { optionsOf } from "./member.ts";
 
 const PLATFORM = "tsc --strict";
-const DOCUMENTS = ["README.md", "runtime/README.md", "docs/quick-start.md", "docs/operations.md"];
+const DOCUMENTS = [
+  "README.md",
+  "runtime/README.md",
+  "docs/quick-start.md",
+  "docs/operations.md",
+  "docs/closed-networks.md",
+];
 /** Which types each platform brings. */
 const PLATFORMS = {
   workers: { types: ["@cloudflare/workers-types"], lib: ["esnext"] },
