@@ -16,7 +16,7 @@ import { Instance, OPERATION } from "./replay.ts";
 /** One way through the network takes this long. */
 const DELAY_MS = 5;
 /** A time that everybody can read. */
-const START_MS = Date.UTC(2030, 0, 1);
+export const START_MS: number = Date.UTC(2030, 0, 1);
 /** More than any script needs: a network that is never quiet does not hang the recorder. */
 const MAX_EVENTS = 100_000;
 
@@ -40,6 +40,8 @@ type Node = {
 export class RecordedNetwork {
   readonly script: Uint8Array[] = [];
   readonly transcript: Uint8Array[] = [];
+  /** Full name of the network of its nodes. */
+  readonly name: string;
   readonly #instance: Instance;
   readonly #nodes: Map<number, Node> = new Map();
   readonly #stores: Map<number, Node["store"]> = new Map();
@@ -49,13 +51,14 @@ export class RecordedNetwork {
   #nextPath = 1;
   #nextEntropy = 1;
 
-  private constructor(instance: Instance) {
+  private constructor(instance: Instance, name: string) {
     this.#instance = instance;
+    this.name = name;
   }
 
   /** A network on a fresh instance. */
-  static async on(module: WebAssembly.Module): Promise<RecordedNetwork> {
-    return new RecordedNetwork(await Instance.of(module));
+  static async on(module: WebAssembly.Module, name: string): Promise<RecordedNetwork> {
+    return new RecordedNetwork(await Instance.of(module), name);
   }
 
   /** The time in the network. */

@@ -22,31 +22,64 @@ export type Recording = {
   story: string[];
 };
 
-const NETWORK = "conformance";
-const [FIRST, SECOND, LEAF] = [1, 2, 3];
 const DERIVE = { identity: 1, owner: 2, grant: 3, network: 4 };
 const VERIFY = { grant: 1 };
 /** More than one frame and less than the credit that a stream starts with. */
 const BODY_BYTES = 100_000;
 const NONE = new Uint8Array();
 
+/** What a script's nodes are in: an open network, or a closed one with its authority. */
+export interface ScriptNetwork {
+  /** Full name. */
+  readonly name: string;
+  /** Admits a node with this public key, and says which id it has then. */
+  readonly admit: (key: Uint8Array, id: Uint8Array, address: string) => Promise<Admitted>;
+  /** Goes on with the story before its end. */
+  readonly amend?: (network: RecordedNetwork, nodes: readonly ScriptNode[], story: string[]) => void;
+}
+
+/** A node of the script, in the order of the slots. */
+export interface ScriptNode {
+  readonly key: Uint8Array;
+  /** Where others reach it, `host:port`; empty for the leaf. */
+  readonly address: string;
+}
+
+/** A node that is admitted. */
+export interface Admitted {
+  readonly id: Uint8Array;
+  readonly admission: Config["admission"];
+}
+
+/** Slots of the script. */
+export const SLOTS = { first: 1, second: 2, leaf: 3 } as const;
+
+const { first: FIRST, second: SECOND, leaf: LEAF } = SLOTS;
+const OPEN: ScriptNetwork = { name: "conformance", admit: async (_, id) => ({ id, admission: "open" }) };
+
 /**
  * Records a life: identities and grants, a ring of two members and a leaf, an owned and an unowned name, a call with a
  * large body each way, wrong bytes at every door, a crash with a restart from the store, and a farewell.
  */
-export async function record(module: WebAssembly.Module): Promise<Recording> {
-  const network = await RecordedNetwork.on(module);
+export async function record(module: WebAssembly.Module, where: ScriptNetwork = OPEN): Promise<Recording> {
+  const network = await RecordedNetwork.on(module, where.name);
   const story: string[] = [];
-  const ids = [FIRST, SECOND, LEAF].map((slot) => identity(network, seedOf(slot)));
+  const nodes = [FIRST, SECOND, LEAF].map((slot) => {
+    return { ...identity(network, seedOf(slot)), address: hostOf(slot) };
+  });
+  const admitted = await Promise.all(nodes.map(({ id, key, address }) => where.admit(key, id, address)));
+  const ids = admitted.map(({ id }) => id);
+  const configOf = (slot: number, bootstraps: string[]): Omit<Config, "entropy"> =>
+    config(slot, bootstraps, where.name, admitted[slot - 1]?.admission ?? "open");
   const grant = grantFor(network, ids[1] ?? new Uint8Array());
   story.push("derived");
 
-  network.create(FIRST, "ws://10.0.0.1/.mesh", configOf(FIRST, "member", []));
+  network.create(FIRST, "ws://10.0.0.1/.mesh", configOf(FIRST, []));
   join_(network, FIRST, 1);
   const bootstrap = [`ws://10.0.0.1/.mesh#${hex(ids[0] ?? new Uint8Array())}`];
-  network.create(SECOND, "ws://10.0.0.2/.mesh", configOf(SECOND, "member", bootstrap));
+  network.create(SECOND, "ws://10.0.0.2/.mesh", configOf(SECOND, bootstrap));
   join_(network, SECOND, 1);
-  network.create(LEAF, "", configOf(LEAF, "leaf", bootstrap));
+  network.create(LEAF, "", configOf(LEAF, bootstrap));
   join_(network, LEAF, 1);
   network.run(5000);
   const successors = [FIRST, SECOND].map((slot) => status(network, slot, 2).successors.length);
@@ -62,10 +95,11 @@ export async function record(module: WebAssembly.Module): Promise<Recording> {
 
   network.destroy(SECOND);
   network.run(30_000);
-  network.create(SECOND, "ws://10.0.0.2/.mesh", configOf(SECOND, "member", bootstrap));
+  network.create(SECOND, "ws://10.0.0.2/.mesh", configOf(SECOND, bootstrap));
   join_(network, SECOND, 9);
   network.run(10_000);
   if (status(network, SECOND, 10).joined) story.push("restarted");
+  where.amend?.(network, nodes, story);
   network.feed(LEAF, [{ type: "Leave", tag: 11 }]);
   network.run(5000);
   if (network.take(LEAF, "Reply").some(({ tag }) => tag === 11)) story.push("left");
@@ -77,11 +111,22 @@ function seedOf(slot: number): Uint8Array {
   return new Uint8Array(32).fill(0xa0 + slot);
 }
 
-function configOf(slot: number, role: "member" | "leaf", bootstraps: string[]): Omit<Config, "entropy"> {
+/** Where others reach a member, `host:port`; nowhere for the leaf. */
+function hostOf(slot: number): string {
+  return slot === LEAF ? "" : `10.0.0.${slot}:80`;
+}
+
+function config(
+  slot: number,
+  bootstraps: string[],
+  name: string,
+  admission: Config["admission"],
+): Omit<Config, "entropy"> {
+  const role = slot === LEAF ? "leaf" : "member";
   return {
     seed: seedOf(slot),
     knownKey: new Uint8Array(),
-    network: NETWORK,
+    network: name.split("@")[0] ?? "",
     role,
     addresses: role === "member" ? [`ws://10.0.0.${slot}/.mesh`] : [],
     bootstraps,
@@ -90,7 +135,7 @@ function configOf(slot: number, role: "member" | "leaf", bootstraps: string[]): 
     trustOnFirstUse: false,
     idle_ms: 15_000,
     domain: `domain ${slot}`,
-    admission: "open",
+    admission,
     takeOver: false,
   };
 }
@@ -186,28 +231,32 @@ function wrongBytes(network: RecordedNetwork, story: string[]): void {
 }
 
 /** Asks for a node's identity as at its first start, and then with the public key that this told. */
-function identity(network: RecordedNetwork, seed: Uint8Array): Uint8Array {
+function identity(network: RecordedNetwork, seed: Uint8Array): { id: Uint8Array; key: Uint8Array } {
   const ask = (knownKey: Uint8Array): Uint8Array => {
-    const input = new Writer().u8(DERIVE.identity).raw(seed).text(NETWORK).bytes(knownKey).copy();
+    const input = new Writer().u8(DERIVE.identity).raw(seed).text(network.name).bytes(knownKey).copy();
     return answerOf(network.ask("derive", input)).rest().slice();
   };
   const first = ask(new Uint8Array());
   const again = ask(first.subarray(32));
   if (hex(again) !== hex(first)) throw new Error("the known key leads to another identity");
-  return again.subarray(0, 32);
+  return { id: again.subarray(0, 32), key: again.subarray(32, 64) };
 }
 
 function ownerKey(network: RecordedNetwork): Uint8Array {
-  const input = new Writer().u8(DERIVE.owner).raw(new Uint8Array(32).fill(7)).text(NETWORK).copy();
+  const input = new Writer().u8(DERIVE.owner).raw(new Uint8Array(32).fill(7)).text(network.name).copy();
   return answerOf(network.ask("derive", input)).take(32).slice();
 }
 
 function grantFor(network: RecordedNetwork, peer: Uint8Array): Uint8Array {
   const expires = BigInt(network.now + 86_400_000);
-  const input = new Writer().u8(DERIVE.grant).raw(new Uint8Array(32).fill(7)).text(NETWORK).text("check");
+  const input = new Writer()
+    .u8(DERIVE.grant)
+    .raw(new Uint8Array(32).fill(7))
+    .text(network.name)
+    .text("check");
   input.raw(peer).u64(BigInt(network.now)).u64(expires).bytes(new Uint8Array(32).fill(9));
   const grant = answerOf(network.ask("derive", input.copy())).rest().slice();
-  const check = new Writer().u8(VERIFY.grant).bytes(grant).text(NETWORK).u64(BigInt(network.now)).copy();
+  const check = new Writer().u8(VERIFY.grant).bytes(grant).text(network.name).u64(BigInt(network.now)).copy();
   answerOf(network.ask("verify", check));
   return grant;
 }

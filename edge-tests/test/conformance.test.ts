@@ -9,6 +9,7 @@ import { Miniflare } from "miniflare";
 import { localWorker } from "selfsame-twiitr/local-worker";
 
 import { type Recording, record } from "../conformance/record.ts";
+import { recordClosed } from "../conformance/record-closed.ts";
 import { recordRpc } from "../conformance/record-rpc.ts";
 import { replay } from "../conformance/replay.ts";
 import { HOW_TO_GET_A_BROWSER, launchChromium } from "../lib/chromium.ts";
@@ -18,7 +19,9 @@ import { DENO, ROOT, run } from "../lib/run.ts";
 
 /** What is replayed of a module, and the steps of the story that its script tells. */
 type Case = {
-  readonly module: "core" | "rpc";
+  readonly module: "core" | "core-closed" | "rpc";
+  /** The crate that is the module as native code. */
+  readonly crate: string;
   readonly record: (module: WebAssembly.Module) => Promise<Recording>;
   readonly story: readonly string[];
 };
@@ -26,11 +29,30 @@ type Case = {
 const CASES: readonly Case[] = [
   {
     module: "core",
+    crate: "selfsame-core",
     record,
     story: ["derived", "ring of two", "called check", "called echo", "found", "refused", "restarted", "left"],
   },
   {
+    module: "core-closed",
+    crate: "selfsame-core",
+    record: recordClosed,
+    story: [
+      "derived",
+      "ring of two",
+      "called check",
+      "called echo",
+      "found",
+      "refused",
+      "restarted",
+      "renewed",
+      "revoked",
+      "left",
+    ],
+  },
+  {
     module: "rpc",
+    crate: "selfsame-rpc",
     record: recordRpc,
     story: ["called", "replayed", "restarted", "rotated", "issued", "refused"],
   },
@@ -70,6 +92,7 @@ async function bundle(name: string, extra: object = {}): Promise<string> {
 /** A module with its recorded script, in files and in memory. */
 type Prepared = {
   readonly module: Case["module"];
+  readonly crate: string;
   readonly file: string;
   readonly wasm: Uint8Array<ArrayBuffer>;
   readonly folder: string;
@@ -77,7 +100,7 @@ type Prepared = {
   readonly recording: Recording;
 };
 
-async function prepare({ module, record }: Case): Promise<Prepared> {
+async function prepare({ module, crate, record }: Case): Promise<Prepared> {
   const folder = join(DATA, "conformance", module);
   mkdirSync(folder, { recursive: true });
   const file = join(ROOT, `runtime/core/${module}.wasm`);
@@ -85,7 +108,7 @@ async function prepare({ module, record }: Case): Promise<Prepared> {
   const recording = await record(await WebAssembly.compile(wasm));
   const script = join(folder, "script.bin");
   writeFileSync(script, recording.script);
-  return { module, file, wasm, folder, script, recording };
+  return { module, crate, file, wasm, folder, script, recording };
 }
 
 /** Replays the script in each place and returns the transcript; `undefined` where there is no such place. */
@@ -153,9 +176,9 @@ async function inWasmtime({ module, wasm, folder, script }: Prepared): Promise<U
   return readFileSync(transcript);
 }
 
-async function natively({ module, folder, script }: Prepared): Promise<Uint8Array> {
+async function natively({ crate, folder, script }: Prepared): Promise<Uint8Array> {
   const transcript = join(folder, "native.bin");
-  const program = ["run", "--quiet", "--locked", "-p", `selfsame-${module}`, "--example", "replay"];
+  const program = ["run", "--quiet", "--locked", "-p", crate, "--example", "replay"];
   await run("cargo", [...program, "--", script, transcript]);
   return readFileSync(transcript);
 }

@@ -1,4 +1,4 @@
-//! Replays a recorded script on a module that this library embeds: `replay core|rpc SCRIPT TRANSCRIPT WASM`. The module is
+//! Replays a recorded script on a module that this library embeds: `replay core|core-closed|rpc SCRIPT TRANSCRIPT WASM`. The module is
 //! written out too, so that its hash can be compared.
 //!
 //! ```text
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use selfsame_codec::{Field, Reader};
-use selfsame_host::{CORE_WASM, RPC_WASM};
+use selfsame_host::{CLOSED_CORE_WASM, CORE_WASM, RPC_WASM};
 use wasmtime::{Config, Engine, Instance, Memory, Module, Store, TypedFunc};
 
 fn main() -> ExitCode {
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let wasm = arguments.first().and_then(|module| embedded(module));
     let (Some(wasm), [_, script, transcript, copy]) = (wasm, arguments.as_slice()) else {
         // When the standard error is closed, nobody is left to hear of it.
-        _ = writeln!(io::stderr(), "usage: replay core|rpc SCRIPT TRANSCRIPT WASM");
+        _ = writeln!(io::stderr(), "usage: replay core|core-closed|rpc SCRIPT TRANSCRIPT WASM");
         return ExitCode::from(2);
     };
     match replay(wasm, script, transcript, copy) {
@@ -42,6 +42,7 @@ fn main() -> ExitCode {
 fn embedded(module: &str) -> Option<&'static [u8]> {
     match module {
         "core" => Some(CORE_WASM),
+        "core-closed" => Some(CLOSED_CORE_WASM),
         "rpc" => Some(RPC_WASM),
         _ => None,
     }

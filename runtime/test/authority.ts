@@ -23,9 +23,11 @@ export class Authority {
   readonly #instance: ModuleInstance;
   readonly #name: string;
   readonly #seed: Uint8Array;
+  readonly #now_ms: () => number;
   #serial = 1;
 
-  private constructor(instance: ModuleInstance, name: string, seed: Uint8Array) {
+  private constructor(instance: ModuleInstance, name: string, seed: Uint8Array, now_ms: () => number) {
+    this.#now_ms = now_ms;
     this.#instance = instance;
     this.#name = name;
     this.#seed = seed;
@@ -33,17 +35,17 @@ export class Authority {
     this.network = `${name}@${toHex(key)}`;
   }
 
-  /** Makes the authority with a seed of this byte. */
-  static async of(byte: number, name = "test"): Promise<Authority> {
+  /** Makes the authority with a seed of this byte; `now_ms` is its clock. */
+  static async of(byte: number, name = "test", now_ms: () => number = Date.now): Promise<Authority> {
     const bytes = await readFile(new URL("../core/admission.wasm", import.meta.url));
     const kind = { file: "admission.wasm", version: ADMISSION_ABI_VERSION };
     const instance = await ModuleInstance.of(await WebAssembly.compile(bytes), kind);
-    return new Authority(instance, name, new Uint8Array(32).fill(byte));
+    return new Authority(instance, name, new Uint8Array(32).fill(byte), now_ms);
   }
 
   /** Certifies a key, 64 hex digits; the certificate as text. */
   certify(key: string, { address = "", from_ms = -1000, until_ms = HOUR_MS }: Terms = {}): string {
-    const now_ms = Date.now();
+    const now_ms = this.#now_ms();
     const certificate = this.#derive({
       type: "Certificate",
       seed: this.#seed,
@@ -58,9 +60,9 @@ export class Authority {
   }
 
   /** Revokes what was certified to these keys before now; the list as text. */
-  revoke(keys: readonly string[], serial: number = Date.now()): string {
+  revoke(keys: readonly string[], serial: number = this.#now_ms()): string {
     const writer = new Writer();
-    for (const key of keys) writer.raw(fromHex(key, 32, "the key")).u64(BigInt(Date.now()));
+    for (const key of keys) writer.raw(fromHex(key, 32, "the key")).u64(BigInt(this.#now_ms()));
     const revoked = writer.copy();
     return toBase64Url(
       this.#derive({ type: "Revocations", seed: this.#seed, network: this.#name, serial, revoked }),
