@@ -36,7 +36,7 @@ export class Authority {
   }
 
   /** Makes the authority with a seed of this byte; `now_ms` is its clock. */
-  static async of(byte: number, name = "test", now_ms: () => number = Date.now): Promise<Authority> {
+  static async of(byte: number, name = "test", now_ms: () => number = () => Date.now()): Promise<Authority> {
     const bytes = await readFile(new URL("../core/admission.wasm", import.meta.url));
     const kind = { file: "admission.wasm", version: ADMISSION_ABI_VERSION };
     const instance = await ModuleInstance.of(await WebAssembly.compile(bytes), kind);

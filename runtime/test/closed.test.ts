@@ -1,12 +1,14 @@
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
+import { readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join as joinPath } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { MeshError } from "../src/codec/code.ts";
 import type { MeshEvent } from "../src/driver/event.ts";
 import { certificate, nodeKey } from "../src/entries/admission-node.ts";
-import { type NodeJoinOptions, type NodeMesh, sqlite } from "../src/entries/node.ts";
+import { memory, type NodeJoinOptions, type NodeMesh, sqlite } from "../src/entries/node.ts";
+import { join as joinSlim } from "../src/entries/slim.ts";
 import { Authority, type Terms } from "./authority.ts";
 import { leaf, member, type TestNode, until } from "./support.ts";
 
@@ -135,13 +137,32 @@ describe("a closed network", () => {
   });
 });
 
+describe("selfsame/slim", () => {
+  const compile = async (name: string): Promise<WebAssembly.Module> =>
+    WebAssembly.compile(await readFile(new URL(`../core/${name}.wasm`, import.meta.url)));
+
+  test("joins closed networks with their core, and says that the other does not know them", async () => {
+    const { bootstrap } = await memberOf(40);
+    const options = { network, seed: seedOf(41), storage: memory(), bootstrap, allowPrivate: true };
+    const admission = certificate({ certificate: authority.certify(await keyOf(41)) });
+    const mesh = await joinSlim({ ...options, admission, module: await compile("core-closed") });
+    assert.equal((await mesh.status()).network, "test");
+    await mesh.close();
+    const module = await compile("core");
+    await assert.rejects(joinSlim({ ...options, admission, module }), {
+      name: "BadConfig",
+      message: /core-closed\.wasm/,
+    });
+  });
+});
+
 describe("certificates of running nodes", () => {
   test("are renewed for the same id, and for no other key or address", async () => {
     const { mesh } = await memberOf(10);
     const key = await keyOf(10);
     await mesh.renewCertificate(authority.certify(key, { address: HOST, until_ms: 7_200_000 }));
     const moved = authority.certify(key, { address: "127.0.0.1:7001" });
-    await assert.rejects(mesh.renewCertificate(moved), { name: "WrongSeat" });
+    await assert.rejects(mesh.renewCertificate(moved), { name: "WrongSeat", message: /another address/ });
     const ofOther = authority.certify(await keyOf(11), MEMBER);
     await assert.rejects(mesh.renewCertificate(ofOther), { name: "BadCertificate" });
     await assert.rejects(mesh.renewCertificate("?"), { name: "BadCertificate" });
@@ -273,6 +294,8 @@ describe("the key of a node", () => {
   test("is that of its seed, and needs one", async () => {
     const key = await keyOf(30);
     assert.match(key, /^[0-9a-f]{64}$/);
+    const [name = "", issuer = ""] = network.split("@");
+    assert.equal(key, await nodeKey({ network: `${name}@${issuer.toUpperCase()}`, seed: seedOf(30) }));
     assert.notEqual(key, await nodeKey({ network: other.network, seed: seedOf(30) }));
     await assert.rejects(nodeKey({ network }), { name: "BadConfig", message: /seed/ });
     await assert.rejects(nodeKey({ network, seed: "1" }), { name: "BadConfig" });

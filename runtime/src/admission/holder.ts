@@ -2,6 +2,7 @@ import { MeshError } from "../codec/code.ts";
 import type { Applicant, Certify, Membership } from "../driver/admission.ts";
 import { readCertificate } from "../driver/signed-text.ts";
 import { reasonOf } from "../guard.ts";
+import { sameBytes } from "../stores/store.ts";
 import { checkFits } from "./fit.ts";
 import { keep, readKept } from "./kept.ts";
 import type { AdmissionModule, Certified } from "./module.ts";
@@ -26,7 +27,7 @@ export class CertificateHolder implements Membership {
   readonly #module: AdmissionModule;
   #inUse: Certified;
   #due_ms: number;
-  /** Whether the certificate in use was revoked, as far as is known. */
+  /** Whether a peer has said that the certificate in use was revoked. */
   #isRevoked = false;
 
   private constructor(
@@ -52,7 +53,7 @@ export class CertificateHolder implements Membership {
     const kept = await usableKept(applicant, module);
     if (kept !== undefined && source.renews && Date.now() < kept.due_ms)
       return new CertificateHolder(applicant, source, module, kept.certified, kept.due_ms);
-    const inUse = await first(applicant, source, module, kept?.certified);
+    const inUse = await first(applicant, source, module, kept);
     const holder = new CertificateHolder(applicant, source, module, inUse, 0);
     await holder.#keep();
     return holder;
@@ -85,7 +86,7 @@ export class CertificateHolder implements Membership {
   async distrust(): Promise<void> {
     this.#isRevoked = true;
     this.#due_ms = Date.now() + LEAST_WAIT_MS;
-    await keep(this.#applicant, undefined);
+    await keep(this.#applicant, { certificate: this.#inUse.certificate, due_ms: 0 });
   }
 
   async #lookUp(certify: Certify): Promise<void> {
@@ -100,6 +101,11 @@ export class CertificateHolder implements Membership {
   }
 
   async #use(next: Certified, certify: Certify): Promise<void> {
+    if (!sameBytes(next.id, this.#inUse.id))
+      throw new MeshError(
+        "WrongSeat",
+        "the certificate is for another address than the one in use: start the node anew with it",
+      );
     await certify(next.certificate);
     this.#inUse = next;
     this.#isRevoked = false;
@@ -116,11 +122,14 @@ export class CertificateHolder implements Membership {
   }
 }
 
+/** A certificate that a node has kept, and that counts still. */
+interface Usable {
+  readonly certified: Certified;
+  readonly due_ms: number;
+}
+
 /** The certificate that a node has kept, if it counts still. */
-async function usableKept(
-  applicant: Applicant,
-  module: AdmissionModule,
-): Promise<{ certified: Certified; due_ms: number } | undefined> {
+async function usableKept(applicant: Applicant, module: AdmissionModule): Promise<Usable | undefined> {
   const kept = await readKept(applicant);
   if (kept === undefined) return undefined;
   try {
@@ -136,17 +145,18 @@ async function first(
   applicant: Applicant,
   source: CertificateSource,
   module: AdmissionModule,
-  kept: Certified | undefined,
+  kept: Usable | undefined,
 ): Promise<Certified> {
   try {
     const found = await newest(applicant, source, module);
-    return kept !== undefined && kept.expires_ms > found.expires_ms ? kept : found;
+    const isBetter = kept !== undefined && kept.due_ms > 0 && kept.certified.expires_ms > found.expires_ms;
+    return isBetter ? kept.certified : found;
   } catch (error) {
     // A certificate that was given and is wrong otherwise is a mistake to tell of.
     const mayPass = error instanceof MeshError && (source.renews || error.name === "ExpiredCertificate");
     if (kept === undefined || !mayPass) throw error;
     applicant.log("warn", `the certificate that was kept is used: ${error.message}`);
-    return kept;
+    return kept.certified;
   }
 }
 

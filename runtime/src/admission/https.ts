@@ -27,7 +27,7 @@ export async function askOverHttps(
     throw unreachable(url, `it answers ${response.status} and ${type ?? "no type"}: is it a resolver?`);
   }
   const outcome = await module.outcome(query, false, await read(response, url));
-  const age_s = Number(response.headers.get("age") ?? 0) || 0;
+  const age_s = Math.max(0, Number(response.headers.get("age") ?? 0) || 0);
   // RFC 8484, section 5.1.
   return outcome.type === "Truncated" ? outcome : { ...outcome, ttl_s: Math.max(0, outcome.ttl_s - age_s) };
 }

@@ -5,7 +5,7 @@ import type { Applicant } from "../driver/admission.ts";
 /** A certificate that a node has kept. */
 export interface Kept {
   readonly certificate: Uint8Array<ArrayBuffer>;
-  /** When it is time to look for the next one. */
+  /** When it is time to look for the next one; 0 if any other is better, as a peer has said that it was revoked. */
   readonly due_ms: number;
 }
 
@@ -17,15 +17,10 @@ export async function readKept({ state, key }: Applicant): Promise<Kept | undefi
   return { due_ms: Number(reader.u64()), certificate: reader.rest().slice() };
 }
 
-/** Keeps a certificate, or none any more: what sleeps or starts again does not have to look for it. */
-export async function keep({ state, key }: Applicant, kept: Kept | undefined): Promise<void> {
-  const value =
-    kept &&
-    new Writer()
-      .u64(BigInt(Math.trunc(kept.due_ms)))
-      .raw(kept.certificate)
-      .copy();
-  await state.setOwn({ [nameOf(key)]: value ?? null });
+/** Keeps a certificate: what sleeps or starts again does not have to look for it. */
+export async function keep({ state, key }: Applicant, { certificate, due_ms }: Kept): Promise<void> {
+  const value = new Writer().u64(BigInt(Math.trunc(due_ms))).raw(certificate);
+  await state.setOwn({ [nameOf(key)]: value.copy() });
 }
 
 /** Isolates that share a store have keys of their own. */

@@ -43,6 +43,6 @@ export interface Membership {
   renew(certificate: string | Uint8Array, certify: Certify): Promise<void>;
   /** Looks for the next certificate if it is time to; cheap if not. */
   tend(certify: Certify): Promise<void> | undefined;
-  /** Keeps the certificate in use no more, and looks for another one soon: it was revoked. */
+  /** Takes any other certificate soon: a peer has said, though it may lie, that the one in use was revoked. */
   distrust(): Promise<void>;
 }

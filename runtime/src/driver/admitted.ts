@@ -94,7 +94,7 @@ export class Admitted {
 
   #distrust(): void {
     this.#membership?.distrust().catch((error: unknown) => {
-      this.#logger.log("warn", `the revoked certificate is still kept: ${reasonOf(error)}`);
+      this.#logger.log("warn", `the certificate that was revoked may be used again: ${reasonOf(error)}`);
     });
   }
 

@@ -110,8 +110,14 @@ export class Core {
   /** The peer id that a seed has in a network, and what spares the next call and `create` to compute its public key. */
   deriveIdentity(seed: Uint8Array, network: string, knownKey: Uint8Array): Identity {
     const input = new Writer().u8(DERIVE_IDENTITY).raw(seed).text(network).bytes(knownKey);
-    const reader = this.#ask("derive", input);
-    return { id: reader.take(32), knownKey: reader.take(64) };
+    try {
+      const reader = this.#ask("derive", input);
+      return { id: reader.take(32), knownKey: reader.take(64) };
+    } catch (cause) {
+      // The name was checked before.
+      if (!network.includes("@")) throw cause;
+      throw new MeshError("BadConfig", "this core knows no closed networks: core-closed.wasm does", { cause });
+    }
   }
 
   /** The public key of the owner whose secret seed this is. */

@@ -21,10 +21,10 @@ export async function nodeKeyOf(
   { network, seed, storage }: NodeIdentity,
   module: WebAssembly.Module,
 ): Promise<string> {
-  parseNetwork(network);
+  const { full } = parseNetwork(network);
   const core = await Core.instantiate(module);
   const own = secret("seed", seed) ?? (await storedSeed(storage));
-  const derived = core.deriveIdentity(own, network, new Uint8Array());
+  const derived = core.deriveIdentity(own, full, new Uint8Array());
   return toHex(derived.knownKey.subarray(0, 32));
 }
 

@@ -128,7 +128,7 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
     }
   }
   const { network, domain = "", idleMs: idle_ms } = options;
-  const { name: networkName, authority } = parseNetwork(network);
+  const { full, name: networkName, authority } = parseNetwork(network);
   if (typeof domain !== "string" || domain.length > MAX_NAME) {
     throw bad(`domain is a label of at most ${MAX_NAME} characters`);
   }
@@ -144,7 +144,7 @@ export function checkOptions(options: NodeOptions, more: readonly string[]): Che
     throw bad("a node without an address is a leaf and joins through others: give bootstrap, or address");
   }
   return {
-    network,
+    network: full,
     networkName,
     closed: checkAdmission(options, authority),
     addresses,
