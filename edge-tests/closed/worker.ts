@@ -38,6 +38,10 @@ const app = new Hono<{ Bindings: Env }>();
 app.use(mesh((c) => (c.env as Env).NODE));
 app.get("/key", async (c) => c.text(await c.env.NODE.getByName("mesh").nodeKey()));
 app.get("/call/:name", async (c) => c.json(await callFrom(c.var.mesh, c.req.param("name"))));
+app.post("/renew", async (c) => {
+  await c.env.NODE.getByName("mesh").renewCertificate(await c.req.text());
+  return c.body(null);
+});
 app.post("/revoke", async (c) => {
   await c.env.NODE.getByName("mesh").revoke(await c.req.text());
   return c.body(null);

@@ -207,6 +207,17 @@ describe("a ring of all five runtimes in a closed network", () => {
     assert.deepEqual(zone.asked.slice().sort(), expected);
   });
 
+  it("lets a Durable Object go on with another certificate, and no other's", async () => {
+    const { port } = settings.workerd ?? assert.fail();
+    const renewed = await authority.sign(keys.workerd ?? "", ZONE, `${HOST}:${port}`);
+    const others = await authority.sign(keys.node ?? "", ZONE, `${HOST}:${port}`);
+    for (const [{ certificate: body }, expected] of [
+      [renewed, 200],
+      [others, 500],
+    ] as const)
+      assert.equal((await fetch(`${urls.workerd}/renew`, { method: "POST", body })).status, expected);
+  });
+
   it("admits a Durable Object that starts again while no resolver answers, by what it has kept", async () => {
     await worker?.dispose();
     zone.misbehaviour = (response) => response.destroy();

@@ -303,6 +303,21 @@ describe("a resolver over HTTPS", () => {
     assert.deepEqual(texts(await node.certificates(KEY, DOMAIN)), ["old"]);
   });
 
+  test("keeps no value for longer because its age is none", async () => {
+    for (const age of ["-1000000", "-Infinity", "old"]) {
+      let queries = 0;
+      const url = await webServer((query) => {
+        queries += 1;
+        return { headers: { age }, body: response(query, 0, [TEXT]) };
+      });
+      const { resolver, advance } = timed({ url });
+      await resolver.certificates(KEY, DOMAIN);
+      advance(301);
+      await resolver.certificates(KEY, DOMAIN);
+      assert.equal(queries, 2, age);
+    }
+  });
+
   test("refuses what is no answer", async () => {
     for (const [name, answer] of [
       ["DialFailed", () => ({ status: 503, body: Buffer.alloc(0) })],
