@@ -30,6 +30,7 @@ const udp = createSocket("udp4");
 /** Asks with resolvers of these options, whose answers are honest or not. */
 let honest: Errand;
 let forged: Errand;
+let redirected: Errand;
 let overUdp: Errand;
 
 before(async () => {
@@ -43,6 +44,7 @@ before(async () => {
   const errand = (options: Errand["options"]): Errand => ({ options, domain: "ring.example", key: KEY });
   honest = errand({ url: `http://127.0.0.1:${port}/dns-query` });
   forged = errand({ url: `http://127.0.0.1:${port}/forged` });
+  redirected = errand({ url: `http://127.0.0.1:${port}/elsewhere` });
   overUdp = errand({ servers: [`127.0.0.1:${udp.address().port}`] });
 });
 
@@ -68,6 +70,10 @@ async function answerOverHttp(request: IncomingMessage, reply: ServerResponse): 
     reply.end();
     return;
   }
+  if (request.url === "/elsewhere") {
+    reply.writeHead(307, { location: "/dns-query" }).end();
+    return;
+  }
   const message = answer(Buffer.concat(pieces));
   // Another name than the one that was asked for.
   if (request.url === "/forged") message.writeUInt8(message.readUInt8(13) ^ 1, 13);
@@ -86,6 +92,7 @@ describe("certificates in DNS", () => {
     };
     assert.deepEqual(await ask(honest), FOUND);
     assert.deepEqual(await ask(forged), { error: "WrongDnsAnswer" });
+    assert.deepEqual(await ask(redirected), { error: "DialFailed" });
     assert.deepEqual(await ask(overUdp), { error: "BadConfig" });
   });
 
@@ -100,6 +107,7 @@ describe("certificates in DNS", () => {
     const ask = (errand: Errand): unknown => page?.evaluate(`errandHere(${JSON.stringify(errand)})`);
     assert.deepEqual(await ask(honest), FOUND);
     assert.deepEqual(await ask(forged), { error: "WrongDnsAnswer" });
+    assert.deepEqual(await ask(redirected), { error: "DialFailed" });
     assert.deepEqual(await ask(overUdp), { error: "BadConfig" });
   });
 
@@ -113,6 +121,7 @@ describe("certificates in DNS", () => {
         JSON.parse(await run(command, [...flags, program, JSON.stringify(errand)]));
       assert.deepEqual(await ask(honest), FOUND);
       assert.deepEqual(await ask(forged), { error: "WrongDnsAnswer" });
+      assert.deepEqual(await ask(redirected), { error: "DialFailed" });
       assert.deepEqual(await ask(overUdp), FOUND);
     });
   }
