@@ -1,10 +1,10 @@
 //! Answers as JSON: the form in which the command line prints them.
 
-use selfsame_codec::reply::{Node, Provider, Status};
+use selfsame_codec::reply::{Membership, Node, Provider, Status, Validity};
 use selfsame_codec::{Code, MAX_WEIGHT, Role};
 use serde_json::{Map, Value, json};
 
-use crate::id::PeerId;
+use crate::id::{AuthorityKey, PeerId};
 
 /// A provider as JSON.
 #[must_use]
@@ -45,7 +45,26 @@ pub fn status(status: &Status) -> Value {
         "services": services,
         "objects": status.objects,
         "counters": counters,
+        "membership": status.membership.as_ref().map(membership),
     })
+}
+
+fn membership(membership: &Membership) -> Value {
+    let neighbours: Vec<_> = membership
+        .neighbours
+        .iter()
+        .map(|(peer, certificate)| json!({ "id": id(peer), "certificate": validity(certificate) }))
+        .collect();
+    json!({
+        "authority": AuthorityKey(membership.authority).to_string(),
+        "certificate": validity(&membership.certificate),
+        "revocations": { "serial": membership.serial, "revoked": membership.revoked },
+        "neighbours": neighbours,
+    })
+}
+
+fn validity(validity: &Validity) -> Value {
+    json!({ "since_ms": validity.since_ms, "until_ms": validity.until_ms })
 }
 
 /// The name of a code, or the number of one that a newer core counts.

@@ -240,11 +240,15 @@ describe("golden vectors of the boundary", () => {
     assert.equal(toHex(encodeRequestHead(decodeRequestHead(unhex(golden.request)))), golden.request);
     assert.equal(toHex(encodeProviders(decodeProviders(unhex(golden.providers)))), golden.providers);
     assert.equal(toHex(encodeFoundNode(decodeFoundNode(unhex(golden.found_node)))), golden.found_node);
-    assert.equal(toHex(encodeStatus(decodeStatus(unhex(golden.status)))), golden.status);
+    const status = decodeStatus(unhex(golden.status));
+    assert.equal(toHex(encodeStatus(status)), golden.status);
+    const open = { ...status, membership: null };
+    assert.deepEqual(decodeStatus(encodeStatus(open)), open);
     const response = decodeResponseHead(unhex(golden.response));
     assert.ok(response);
     assert.equal(toHex(encodeResponseHead(response.head)), golden.response);
-    assert.equal(decodeStatus(unhex(golden.status)).counters.BadFrame, 70_000);
+    assert.equal(status.counters.BadFrame, 70_000);
+    assert.equal(status.membership?.revocations.revoked, 2);
   });
 });
 

@@ -9,7 +9,9 @@
 //! status    = [id: bytes .size 32, network: text, role: 0 / 1, joined: bool, addresses: [* text],
 //!              predecessor: node / null, successors: [* node], fingers: [* node], relays: [* node],
 //!              peers: [* bytes .size 32], services: [* [name: text, version: text, weight: uint]],
-//!              objects: uint, counters: [* [code: uint, uint]]]
+//!              objects: uint, counters: [* [code: uint, uint]], membership / null]
+//! membership = [authority: bytes .size 32, since-ms: uint, until-ms: uint, serial: uint, revoked: uint,
+//!               neighbours: [* [id: bytes .size 32, since-ms: uint, until-ms: uint]]]
 //! ```
 
 use alloc::string::String;
@@ -18,6 +20,9 @@ use alloc::vec::Vec;
 use crate::cbor::{Decoder, Encoder};
 use crate::config::Role;
 use crate::field::Malformed;
+
+mod membership;
+pub use membership::{Membership, Validity};
 
 /// Longest list in a reply; the core's own limits are below it.
 const MAX_ITEMS: usize = 65_536;
@@ -96,6 +101,8 @@ pub struct Status {
     pub objects: u64,
     /// How often each [`Code`](crate::Code) occurred since the start.
     pub counters: Vec<(u16, u64)>,
+    /// How a closed network admits it; none in an open one.
+    pub membership: Option<Membership>,
 }
 
 /// A [`Node`] to be encoded
@@ -162,6 +169,8 @@ pub struct StatusView<'a> {
     pub objects: u64,
     /// How often each code occurred.
     pub counters: Vec<(u16, u64)>,
+    /// How a closed network admits it.
+    pub membership: Option<Membership>,
 }
 
 impl NodeView<'_> {
@@ -328,7 +337,7 @@ impl StatusView<'_> {
         let mut out = Vec::new();
         let mut encoder = Encoder::new(&mut out);
         encoder
-            .array(13)
+            .array(14)
             .bytes(&self.own.id)
             .text(self.network)
             .uint(encode_role(self.own.role))
@@ -355,6 +364,10 @@ impl StatusView<'_> {
         for (code, total) in &self.counters {
             encoder.array(2).uint(u64::from(*code)).uint(*total);
         }
+        match &self.membership {
+            Some(membership) => membership.encode_into(&mut encoder),
+            None => _ = encoder.null(),
+        }
         out
     }
 }
@@ -380,6 +393,7 @@ impl Status {
             services: self.services.iter().map(Service::view).collect(),
             objects: self.objects,
             counters: self.counters.clone(),
+            membership: self.membership.clone(),
         }
     }
 
@@ -389,7 +403,7 @@ impl Status {
     /// [`Malformed`] when the bytes are none.
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes);
-        decoder.array_of(13)?;
+        decoder.array_of(14)?;
         let status = Self {
             id: decoder.fixed()?,
             network: decoder.text(MAX_TEXT)?.into(),
@@ -415,6 +429,11 @@ impl Status {
                 let code = u16::try_from(decoder.uint()?).map_err(|_| Malformed)?;
                 Ok((code, decoder.uint()?))
             })?,
+            membership: if decoder.null() {
+                None
+            } else {
+                Some(Membership::decode_from(&mut decoder)?)
+            },
         };
         decoder.finish()?;
         Ok(status)

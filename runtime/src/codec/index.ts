@@ -55,10 +55,15 @@ export {
   encodeProviders,
   encodeStatus,
   type FoundNode,
+  type Membership,
   type NodeInfo,
   type Provider,
   type ServiceInfo,
+  type Validity,
 } from "./reply.ts";
 
 /** Version of the boundary, returned by the export `abi_version`. */
-export const ABI_VERSION = 2;
+export const ABI_VERSION = 3;
+
+/** Set in what `create` of core.wasm returns when it refuses a configuration; the rest is the code. */
+export const REFUSED = 0x8000_0000;

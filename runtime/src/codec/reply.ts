@@ -49,6 +49,26 @@ export interface ServiceInfo {
   readonly weight: number;
 }
 
+/** The time in which a certificate counts. */
+export interface Validity {
+  /** From when on, in milliseconds since 1970. */
+  readonly since_ms: number;
+  /** Until when, in milliseconds since 1970. */
+  readonly until_ms: number;
+}
+
+/** A node's membership of a closed network. */
+export interface Membership {
+  /** Public key of the network's authority, 64 hex digits. */
+  readonly authority: string;
+  /** When the node's certificate counts. */
+  readonly certificate: Validity;
+  /** Serial of the newest list of revocations, 0 without one, and how many keys are in it. */
+  readonly revocations: { readonly serial: number; readonly revoked: number };
+  /** When the certificates of its neighbours count. */
+  readonly neighbours: readonly { readonly id: string; readonly certificate: Validity }[];
+}
+
 /** What a node knows of itself and the ring. */
 export interface CoreStatus {
   /** Its peer id, 64 hex digits. */
@@ -77,6 +97,8 @@ export interface CoreStatus {
   readonly objects: number;
   /** How often each error code occurred since the start. */
   readonly counters: Readonly<Record<string, number>>;
+  /** How a closed network admits it; `null` in an open one. */
+  readonly membership: Membership | null;
 }
 
 const MAX_ITEMS = 65_536;
@@ -148,7 +170,7 @@ export function encodeProviders(providers: readonly Provider[]): Uint8Array {
 export function decodeStatus(bytes: Uint8Array): CoreStatus {
   const decoder = new CborDecoder(bytes);
   const nodes = (): NodeInfo[] => decoder.list(MAX_ITEMS, readNode);
-  decoder.arrayOf(13);
+  decoder.arrayOf(14);
   const status: CoreStatus = {
     id: toHex(decoder.fixed(32)),
     network: decoder.text(MAX_TEXT),
@@ -176,15 +198,51 @@ export function decodeStatus(bytes: Uint8Array): CoreStatus {
         return [codeName(code) ?? `0x${code.toString(16).padStart(4, "0")}`, decoder.uint()] as const;
       }),
     ),
+    membership: decoder.null() ? null : readMembership(decoder),
   };
   decoder.finish();
   return status;
 }
 
+function readMembership(decoder: CborDecoder): Membership {
+  decoder.arrayOf(6);
+  return {
+    authority: toHex(decoder.fixed(32)),
+    certificate: readValidity(decoder),
+    revocations: { serial: decoder.uint(), revoked: decoder.uint() },
+    neighbours: decoder.list(MAX_ITEMS, () => {
+      decoder.arrayOf(3);
+      return { id: toHex(decoder.fixed(32)), certificate: readValidity(decoder) };
+    }),
+  };
+}
+
+function readValidity(decoder: CborDecoder): Validity {
+  return { since_ms: decoder.uint(), until_ms: decoder.uint() };
+}
+
+function writeMembership(encoder: CborEncoder, membership: Membership): void {
+  const { authority, certificate, revocations, neighbours } = membership;
+  encoder
+    .array(6)
+    .bytes(fromHex(authority, 32, "a key"))
+    .uint(certificate.since_ms)
+    .uint(certificate.until_ms)
+    .uint(revocations.serial)
+    .uint(revocations.revoked)
+    .array(neighbours.length);
+  for (const { id, certificate } of neighbours)
+    encoder
+      .array(3)
+      .bytes(fromHex(id, 32, "a peer id"))
+      .uint(certificate.since_ms)
+      .uint(certificate.until_ms);
+}
+
 /** Encodes the reply to `Status`. */
 export function encodeStatus(status: CoreStatus): Uint8Array {
   const encoder = new CborEncoder()
-    .array(13)
+    .array(14)
     .bytes(fromHex(status.id, 32, "a peer id"))
     .text(status.network)
     .uint(status.role === "member" ? 1 : 0)
@@ -212,6 +270,8 @@ export function encodeStatus(status: CoreStatus): Uint8Array {
       .array(2)
       .uint(codeNumber(name as CodeName))
       .uint(total);
+  if (status.membership === null) encoder.null();
+  else writeMembership(encoder, status.membership);
   return encoder.finish();
 }
 

@@ -4,12 +4,14 @@ export {
   type CodeName,
   type CoreStatus,
   type ErrorClass,
+  type Membership,
   MeshError,
   type NodeInfo,
   type Provider,
   type Role,
   type ServiceInfo,
   type Tried,
+  type Validity,
 } from "../codec/index.ts";
 export type { AdmissionMethod } from "../driver/admission.ts";
 export type { WebSocketInit } from "../driver/caller.ts";

@@ -27,6 +27,7 @@ const own: CoreStatus = {
   services: [{ name: "hello", version: "", weight: 1 }],
   objects: 0,
   counters: {},
+  membership: null,
 };
 const provider = (node: NodeInfo): Provider => ({
   peer: node.id,

@@ -6,7 +6,9 @@ use selfsame_codec::cbor::Encoder;
 use selfsame_codec::client::{self, ClientConfig};
 use selfsame_codec::http::{RequestHead, ResponseHead};
 use selfsame_codec::map::{MapCommand, MapReply};
-use selfsame_codec::reply::{Node, Provider, Service, Status, encode_found_node, encode_providers};
+use selfsame_codec::reply::{
+    Membership, Node, Provider, Service, Status, Validity, encode_found_node, encode_providers,
+};
 use selfsame_codec::{
     Admission, BatchWriter, Code, Config, EntryWriter, EventKind, Field, Input, LogLevel, Operation,
     OperationWriter, Output, PathKind, Policy, Role,
@@ -580,5 +582,21 @@ fn status() -> Status {
             (Code::BadFrame.as_u16(), 70_000),
             (Code::TooManyStreams.as_u16(), 0),
         ],
+        membership: Some(Membership {
+            authority: [9; 32],
+            certificate: Validity {
+                since_ms: 1_700_000_000_000,
+                until_ms: 1_700_086_400_000,
+            },
+            serial: 1_700_000_000_001,
+            revoked: 2,
+            neighbours: vec![(
+                ID,
+                Validity {
+                    since_ms: 0,
+                    until_ms: 1_700_086_400_001,
+                },
+            )],
+        }),
     }
 }

@@ -171,7 +171,7 @@ impl Gate {
     }
 
     /// The key whose certificates count; none in an open network.
-    const fn authority(&self) -> Option<PublicKey> {
+    pub(crate) const fn authority(&self) -> Option<PublicKey> {
         if KNOWS_CLOSED { self.authority } else { None }
     }
 

@@ -109,6 +109,11 @@ impl Revocations {
         self.serial
     }
 
+    /// How many keys are in it.
+    pub(crate) fn revoked(&self) -> usize {
+        self.revoked.len()
+    }
+
     /// Whether it revokes what a key was admitted by.
     pub(super) fn revokes(&self, key: &PublicKey, admitted: &Admitted) -> bool {
         let found = self.revoked.binary_search_by_key(key, |one| one.public);

@@ -1,9 +1,11 @@
 use alloc::vec::Vec;
 
-use selfsame_codec::reply::{NodeView, ServiceView, StatusView};
+use selfsame_codec::reply::{Membership, NodeView, ServiceView, StatusView, Validity};
 
 use super::Node;
+use crate::admission::KNOWS_CLOSED;
 use crate::gather::Gather as _;
+use crate::identity::Admitted;
 use crate::record::NodeRecord;
 use crate::ring::Service;
 
@@ -11,11 +13,37 @@ impl Node {
     /// Answers the command `Status`.
     pub(super) fn reply_status(&mut self, tag: u32) {
         let own = self.ring_with(|ring, cx| ring.own_record(cx).clone());
-        let body = self.status(&own);
+        let membership = self.membership();
+        let body = self.status(&own, membership);
         self.reply(tag, &body);
     }
 
-    fn status(&self, own: &NodeRecord) -> Vec<u8> {
+    /// How the network admits this node and its neighbours, if it is closed.
+    fn membership(&mut self) -> Option<Membership> {
+        if !KNOWS_CLOSED {
+            return None;
+        }
+        let gate = self.ring.gate();
+        let authority = gate.authority()?;
+        let list = gate.revocations();
+        let (serial, revoked) = list.map_or((0, 0), |list| (list.serial(), list.revoked() as u64));
+        let mut neighbours: Vec<&NodeRecord> = self.ring.successors();
+        neighbours.extend(self.ring.predecessor());
+        neighbours.sort_unstable_by_key(|record| record.id());
+        neighbours.dedup_by_key(|record| record.id());
+        let neighbours = neighbours
+            .into_iter()
+            .map(|record| (record.id().0, validity(record.admitted())));
+        Some(Membership {
+            authority: authority.0,
+            certificate: validity(self.identity.admitted()),
+            serial,
+            revoked,
+            neighbours: neighbours.gather(),
+        })
+    }
+
+    fn status(&self, own: &NodeRecord, membership: Option<Membership>) -> Vec<u8> {
         let ring = &self.ring;
         let nodes = [ring.successors(), ring.fingers(), ring.relays()];
         let status = StatusView {
@@ -28,8 +56,16 @@ impl Node {
             services: ring.services().into_iter().map(view_service).gather(),
             objects: ring.objects_len() as u64,
             counters: self.out.counters().gather(),
+            membership,
         };
         status.encode()
+    }
+}
+
+fn validity(admitted: Admitted) -> Validity {
+    Validity {
+        since_ms: admitted.since_ms,
+        until_ms: admitted.until_ms,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::http::{RequestHead, ResponseHead};
-use selfsame_codec::reply::{self, Node, Provider, Service, Status};
+use selfsame_codec::reply::{self, Membership, Node, Provider, Service, Status, Validity};
 use selfsame_codec::{
     BatchReader, BatchWriter, Config, Entries, EntryWriter, EventKind, Input, Item, Operation,
     OperationWriter, Operations, Output, PathKind, Role,
@@ -281,6 +281,22 @@ fn reply_seeds() -> Vec<Vec<u8>> {
         }],
         objects: 3,
         counters: vec![(0x0201, 4)],
+        membership: Some(Membership {
+            authority: [4; 32],
+            certificate: Validity {
+                since_ms: 5,
+                until_ms: 6,
+            },
+            serial: 7,
+            revoked: 8,
+            neighbours: vec![(
+                [1; 32],
+                Validity {
+                    since_ms: 9,
+                    until_ms: 10,
+                },
+            )],
+        }),
     };
     let provider = Provider {
         peer: [3; 32],
