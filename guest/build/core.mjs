@@ -40,7 +40,7 @@ const CAPSULE_CRATE = "selfsame-capsule-wasm";
 const RPC_CRATE = "selfsame-rpc-wasm";
 const ADMISSION_CRATE = "selfsame-admission-wasm";
 /** Versions of their boundaries. */
-const CORE_VERSION = 2;
+const CORE_VERSION = 3;
 const CAPSULE_VERSION = 0x0001_0001;
 const RPC_VERSION = 0x0002_0002;
 const ADMISSION_VERSION = 0x0003_0001;

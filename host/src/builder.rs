@@ -250,7 +250,7 @@ impl Builder {
         for url in &self.listen {
             listeners.push(Listener::bind(url).await?);
         }
-        let config = self.config(&seed, &listeners, certified.as_ref())?;
+        let config = self.config(&seed, &listeners)?;
         if config.role == Role::Leaf && config.bootstraps.is_empty() {
             return Err(Error::Input(
                 "a node without an address is a leaf and joins through others: give a bootstrap (--join), or the address at which \
@@ -388,12 +388,7 @@ impl Builder {
         Ok((id, grants))
     }
 
-    fn config(
-        &self,
-        seed: &Seed,
-        listeners: &[Listener],
-        certified: Option<&Certified>,
-    ) -> Result<Config, Error> {
+    fn config(&self, seed: &Seed, listeners: &[Listener]) -> Result<Config, Error> {
         let mut addresses = self.addresses.clone();
         if addresses.is_empty() {
             let own = self
@@ -412,9 +407,6 @@ impl Builder {
         } else {
             Role::Member
         };
-        if let Some(certified) = certified {
-            certified.check_fits(role, &addresses)?;
-        }
         let (network, authority) = parts(&self.network)?;
         Ok(Config {
             seed: *seed.bytes(),

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use data_encoding::BASE64URL_NOPAD;
 use selfsame_codec::admission::{Derive, Verify};
-use selfsame_codec::{BatchWriter, Code, Field as _, Malformed, Reader, Role};
+use selfsame_codec::{BatchWriter, Code, Field as _, Malformed, Reader};
 use zeroize::Zeroize as _;
 
 use crate::core::CoreModule;
@@ -54,44 +54,23 @@ pub struct Certified {
 }
 
 impl Certified {
-    /// Checks that the certificate lets a node take this part in the ring at these URLs, as the core does without telling.
-    ///
-    /// # Errors
-    /// [`Code::WrongRole`] or [`Code::WrongAddress`].
-    pub(crate) fn check_fits(&self, role: Role, addresses: &[String]) -> Result<(), Error> {
-        let Some(certified) = &self.address else {
-            return match role {
-                Role::Leaf => Ok(()),
-                Role::Member => Err(Error::from_code(Code::WrongRole)),
-            };
-        };
-        if role == Role::Leaf {
-            return Err(Error::from_code(Code::WrongRole));
-        }
-        addresses.iter().try_for_each(|url| check_host(url, certified))
-    }
-
     /// Checks that the certificate lets a member be dialled at a URL: a leaf's does not.
     ///
     /// # Errors
     /// [`Code::WrongRole`] or [`Code::WrongAddress`], or [`Error::Input`] for what is no URL.
     pub fn check_url(&self, url: &str) -> Result<(), Error> {
         let certified = self.address.as_deref();
-        check_host(url, certified.ok_or_else(|| Error::from_code(Code::WrongRole))?)
+        let certified = certified.ok_or_else(|| Error::from_code(Code::WrongRole))?;
+        let host = certified.rsplit_once(':').map_or("", |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if Address::parse(url)?.host.eq_ignore_ascii_case(host) {
+            return Ok(());
+        }
+        Err(Error::Core {
+            code: Code::WrongAddress,
+            detail: format!("{url}, and the certificate is for {certified}"),
+        })
     }
-}
-
-/// Checks that a URL has the host of a certified address.
-fn check_host(url: &str, certified: &str) -> Result<(), Error> {
-    let host = certified.rsplit_once(':').map_or("", |(host, _)| host);
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    if Address::parse(url)?.host.eq_ignore_ascii_case(host) {
-        return Ok(());
-    }
-    Err(Error::Core {
-        code: Code::WrongAddress,
-        detail: format!("{url}, and the certificate is for {certified}"),
-    })
 }
 
 /// A list of the keys that the authority of a closed network admits no more

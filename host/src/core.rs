@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::OnceLock;
 use std::thread;
 
-use selfsame_codec::{ABI_VERSION, Config, INSECURE, capsule, rpc};
+use selfsame_codec::{ABI_VERSION, Code, Config, INSECURE, REFUSED, capsule, rpc};
 use wasmtime::{
     Engine, Instance, Memory, Module, OptLevel, Store, StoreLimits, StoreLimitsBuilder, TypedFunc,
 };
@@ -76,8 +76,8 @@ pub enum CoreError {
     NotACore(String),
     /// The core speaks another version of the boundary.
     WrongAbi(u32),
-    /// The core refused the configuration.
-    Refused,
+    /// The core refused the configuration, for this reason.
+    Refused(Code),
     /// The core trapped: this instance is poisoned, what it stored is not.
     Trapped(String),
     /// An earlier call trapped.
@@ -95,7 +95,7 @@ impl fmt::Display for CoreError {
                 f,
                 "core.wasm speaks version {version} of the boundary, this host version {ABI_VERSION}: build both from one release"
             ),
-            Self::Refused => f.write_str("the core refuses the configuration"),
+            Self::Refused(code) => write!(f, "the core refuses the configuration: {code}"),
             Self::Trapped(why) => write!(f, "the core trapped and is started anew from its store: {why}"),
             Self::Poisoned => f.write_str("the core trapped before and takes no more calls"),
         }
@@ -355,11 +355,12 @@ impl Core {
         let handle = self.call(|store, exports| exports.create.call(store, input))?;
         // The configuration holds the seed: leave no copy of it in the buffer.
         self.memory_mut(input)?.fill(0);
-        if handle == 0 {
-            return Err(CoreError::Refused);
+        if handle != 0 && handle & REFUSED == 0 {
+            self.handle = handle;
+            return Ok(());
         }
-        self.handle = handle;
-        Ok(())
+        let code = u16::try_from(handle & !REFUSED).ok().and_then(Code::from_u16);
+        Err(CoreError::Refused(code.unwrap_or(Code::BadConfig)))
     }
 
     /// Gives the node a batch, the time in the unit of its module and then items, and returns its answer, copied out once.

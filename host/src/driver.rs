@@ -399,7 +399,7 @@ fn new_core(module: &CoreModule, config: &mut Config) -> Result<Core, Error> {
     config.entropy.zeroize();
     match created {
         Ok(()) => Ok(core),
-        Err(CoreError::Refused) => Err(refusal(module, config)),
+        Err(CoreError::Refused(code)) => Err(refusal(config, code)),
         Err(error) => Err(error.into()),
     }
 }

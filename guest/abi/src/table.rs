@@ -5,8 +5,8 @@ use crate::single::Single;
 
 /// Something that lives in a module and is stepped with batches
 pub trait Machine: Sized {
-    /// One made from a configuration, unless that is not usable.
-    fn create(config: &[u8]) -> Option<Self>;
+    /// One made from a configuration; of one that is not usable, what `create` of the module gives in place of a handle.
+    fn create(config: &[u8]) -> Result<Self, u32>;
 
     /// Takes a batch of inputs; the batch of outputs.
     fn step(&mut self, batch: &[u8]) -> &[u8];
@@ -54,10 +54,11 @@ impl<M: Machine> Table<M> {
         }))
     }
 
-    /// Adds what is made from a configuration; its handle is 0 when that is not usable.
+    /// Adds what is made from a configuration and gives its handle, or what the machine says of one that is not usable.
     pub fn create(&self, config: &[u8]) -> u32 {
-        let Some(machine) = M::create(config) else {
-            return 0;
+        let machine = match M::create(config) {
+            Ok(machine) => machine,
+            Err(refusal) => return refusal,
         };
         let slot = Box::new(Slot {
             machine,

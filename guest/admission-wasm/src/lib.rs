@@ -11,8 +11,8 @@ use alloc::vec::Vec;
 enum Nothing {}
 
 impl selfsame_abi::Machine for Nothing {
-    fn create(_: &[u8]) -> Option<Self> {
-        None
+    fn create(_: &[u8]) -> Result<Self, u32> {
+        Err(0)
     }
 
     fn step(&mut self, _: &[u8]) -> &[u8] {

@@ -52,7 +52,10 @@ pub mod rpc;
 pub const MAX_WEIGHT: u16 = 10_000;
 
 /// Version of the boundary, returned by the export `abi_version`.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
+
+/// Set in what `create` of a core returns when it refuses a configuration; the rest is the code.
+pub const REFUSED: u32 = 1 << 31;
 
 /// Set in what `abi_version` returns by a core without cryptography, which exists for benchmarks: hosts refuse it.
 pub const INSECURE: u32 = 1 << 31;

@@ -12,8 +12,8 @@ use selfsame_rpc::Machine;
 struct Rpc(Machine);
 
 impl selfsame_abi::Machine for Rpc {
-    fn create(config: &[u8]) -> Option<Self> {
-        Machine::new(config).ok().map(Self)
+    fn create(config: &[u8]) -> Result<Self, u32> {
+        Machine::new(config).map(Self).map_err(|_| 0)
     }
 
     fn step(&mut self, batch: &[u8]) -> &[u8] {

@@ -1,5 +1,5 @@
 use selfsame_abi::Machine;
-use selfsame_codec::{ABI_VERSION, INSECURE};
+use selfsame_codec::{ABI_VERSION, INSECURE, REFUSED};
 use selfsame_core::Node;
 use selfsame_core::ring::Parameters;
 
@@ -26,8 +26,10 @@ const VERSION: u32 = if cfg!(feature = "insecure") {
 struct Member(Node);
 
 impl Machine for Member {
-    fn create(config: &[u8]) -> Option<Self> {
-        Node::new(config, &PARAMETERS).ok().map(Self)
+    fn create(config: &[u8]) -> Result<Self, u32> {
+        Node::new(config, &PARAMETERS)
+            .map(Self)
+            .map_err(|code| REFUSED | u32::from(code.as_u16()))
     }
 
     fn step(&mut self, batch: &[u8]) -> &[u8] {

@@ -75,7 +75,10 @@ fn the_embedded_core_is_created_and_loads_its_state() {
 fn a_configuration_without_a_network_is_refused() {
     let mut config = config();
     config.network = String::new();
-    assert_eq!(embedded().create(&config), Err(CoreError::Refused));
+    assert_eq!(
+        embedded().create(&config),
+        Err(CoreError::Refused(Code::BadConfig))
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
-import { MeshError } from "../codec/code.ts";
+import { codeName, MeshError } from "../codec/code.ts";
 import { type Config, encodeConfig } from "../codec/config.ts";
 import { fromUtf8, type Reader, Writer } from "../codec/field.ts";
-import { ABI_VERSION } from "../codec/index.ts";
+import { ABI_VERSION, REFUSED } from "../codec/index.ts";
 import { ModuleInstance } from "./instance.ts";
 
 const KIND = { file: "core.wasm", version: ABI_VERSION };
@@ -11,8 +11,6 @@ const DERIVE_OWNER = 2;
 const DERIVE_GRANT = 3;
 const DERIVE_NETWORK = 4;
 const VERIFY_GRANT = 1;
-/** An address with which nothing is wrong. */
-const ANY_ADDRESS = "wss://node.example/";
 
 /** Who a seed is in a network. */
 export interface Identity {
@@ -58,38 +56,8 @@ export class Core {
   /** Creates a node and returns its handle. */
   create(config: Config): number {
     const handle = this.#instance.create(encodeConfig(config));
-    if (handle === 0) throw this.#refusal(config);
+    if (handle >= REFUSED) throw refusal(config, handle - REFUSED);
     return handle;
-  }
-
-  /** Whether the core takes a configuration of a member, but for what is changed. */
-  #takes(config: Config, changed: Partial<Config>): boolean {
-    const handle = this.#instance.create(
-      encodeConfig({ ...config, role: "member", bootstraps: [], ...changed }),
-    );
-    if (handle !== 0) this.destroy(handle);
-    return handle !== 0;
-  }
-
-  /** Why the core refuses a configuration, of which it says nothing more: what it takes instead tells. */
-  #refusal(config: Config): MeshError {
-    const takes = (changed: Partial<Config>): boolean => this.#takes(config, changed);
-    const [address] = takes({ addresses: [ANY_ADDRESS] })
-      ? config.addresses.filter((one) => !takes({ addresses: [one] }))
-      : [];
-    if (address === undefined) {
-      return new MeshError(
-        "BadConfig",
-        "the core refuses the configuration: check network, addresses and bootstrap",
-      );
-    }
-    if (!takes({ addresses: [address], allowPrivate: true })) {
-      return new MeshError("BadAddress", `${address} is no address: one is like wss://node.example/.mesh`);
-    }
-    return new MeshError(
-      "ForbiddenAddress",
-      `the address ${address} is private: give one at which others reach this node, or set allowPrivate if that is meant`,
-    );
   }
 
   /** Feeds a batch of inputs and returns the batch of outputs, in a buffer of its own. A trap throws. */
@@ -161,5 +129,28 @@ export class Core {
     const status = reader.u16();
     if (status !== 0) throw new MeshError(status);
     return reader;
+  }
+}
+
+/** The error for a configuration that the core refuses. */
+function refusal({ addresses }: Config, code: number): MeshError {
+  switch (codeName(code)) {
+    case "BadConfig":
+      return new MeshError(
+        "BadConfig",
+        "the core refuses the configuration: check network, addresses and bootstrap",
+      );
+    case "BadAddress":
+      return new MeshError(
+        "BadAddress",
+        `${addresses.join(", ")}: an address is like wss://node.example/.mesh`,
+      );
+    case "ForbiddenAddress":
+      return new MeshError(
+        "ForbiddenAddress",
+        `${addresses.join(", ")} is private: give an address at which others reach this node, or set allowPrivate if that is meant`,
+      );
+    default:
+      return new MeshError(code);
   }
 }

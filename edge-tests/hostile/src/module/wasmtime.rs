@@ -27,7 +27,7 @@ impl Module for Wasmtime {
         let mut core = self.module.instantiate().expect("an instance");
         match core.create_encoded(config.to_vec()) {
             Ok(()) => {}
-            Err(CoreError::Refused) => return None,
+            Err(CoreError::Refused(_)) => return None,
             Err(error) => panic!("{error}"),
         }
         self.instances.push(Some(core));
