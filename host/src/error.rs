@@ -109,10 +109,14 @@ impl Error {
             .is_some_and(|code| code.class() == Class::Unreachable || code == Code::WrongClock)
     }
 
-    /// Whether a command that has to last is given again: for a leaf that the core is about to let join by itself, another
-    /// one is in flight.
+    /// Whether a command that has to last is given again: a certificate may be renewed, and for a leaf that the core is about to let
+    /// join by itself, another one is in flight.
     pub(crate) fn may_pass(&self) -> bool {
-        self.is_unreachable() || self.code() == Some(Code::TooManyRequests)
+        let is_of_certificate = matches!(
+            self.code(),
+            Some(Code::RevokedCertificate | Code::ExpiredCertificate | Code::EarlyCertificate)
+        );
+        self.is_unreachable() || is_of_certificate || self.code() == Some(Code::TooManyRequests)
     }
 
     pub(crate) fn core(code: u16, detail: &str) -> Self {

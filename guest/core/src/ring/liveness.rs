@@ -6,6 +6,7 @@ use selfsame_codec::{Code, LogLevel};
 
 use super::message::Request;
 use super::{Action, Call, Context, Phase, Ring};
+use crate::admission::KNOWS_CLOSED;
 use crate::identity::PeerId;
 
 impl Ring {
@@ -60,9 +61,13 @@ impl Ring {
         }
     }
 
-    /// Notes for whoever waits for the join that a clock is wrong.
-    pub(super) fn doubt_clock(&mut self, code: Code) {
-        if code == Code::WrongClock {
+    /// Notes for whoever waits for the join that a clock is wrong, or this node's certificate.
+    pub(super) fn note_refusal(&mut self, code: Code) {
+        let is_of_certificate = matches!(
+            code,
+            Code::RevokedCertificate | Code::ExpiredCertificate | Code::EarlyCertificate
+        );
+        if code == Code::WrongClock || (KNOWS_CLOSED && is_of_certificate) {
             self.maintenance.join_error = code;
         }
     }

@@ -457,7 +457,7 @@ impl Ring {
                 Ok(record) if record.role() == Role::Member => members.push(record.id()),
                 Ok(_) => {}
                 Err(code) => {
-                    self.doubt_clock(code);
+                    self.note_refusal(code);
                     if self.judge(from, Err(code)) {
                         break;
                     }

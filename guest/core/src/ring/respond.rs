@@ -23,6 +23,9 @@ impl Ring {
                 self.answered(cx, peer, call, body);
             }
             Err(code) => {
+                if KNOWS_CLOSED {
+                    self.note_refusal(code);
+                }
                 self.not_answered(cx, peer, &call, code);
                 self.call_failed(cx, peer, call, code);
             }
@@ -77,7 +80,7 @@ impl Ring {
             }
             Refusal::WrongClock => Code::WrongClock,
         };
-        self.doubt_clock(code);
+        self.note_refusal(code);
         let level = if code == Code::WrongClock {
             LogLevel::Warn
         } else {

@@ -1,5 +1,6 @@
 //! Closed networks: who is in them, and who is not any more.
 
+use selfsame_codec::reply::{Status, Validity};
 use selfsame_codec::{Code, EventKind, Input, Role};
 use selfsame_core::Node;
 use selfsame_core::admission::{Certificate, CertificateTerms, Revocations};
@@ -260,6 +261,55 @@ fn revoked_node_is_refused_by_all_at_once() {
     reaches(&mut net, 7, 0);
     assert_eq!(net.failed(7, 1), Some(Code::RevokedCertificate), "it is told why");
     assert!(call(&mut net, 0, "check", 9).is_none());
+}
+
+#[test]
+fn revoked_node_that_joins_is_told_why() {
+    let mut net = ring(4);
+    let list = revocations(&net, 1, &[4]);
+    revoke(&mut net, 0, &list);
+    net.run_ms(1_000);
+    let through = net.pinned(0);
+    let late = net.add(certified(
+        4,
+        Role::Member,
+        &[through],
+        certificate(terms(4, Role::Member)),
+    ));
+    net.step(late, &[Input::Join { tag: 50 }]);
+    net.run_ms(30_000);
+    assert_eq!(net.failed(late, 50), Some(Code::RevokedCertificate));
+}
+
+#[test]
+fn status_tells_of_certificates_and_revocations() {
+    let mut net = ring(4);
+    let status = |net: &mut Net| {
+        net.hosts[1].seen.clear();
+        net.step(1, &[Input::Status { tag: 200 }]);
+        let body = net.reply(1, 200).expect("a status");
+        Status::decode(&body)
+            .expect("a sound status")
+            .membership
+            .expect("a closed network")
+    };
+    let validity = Validity {
+        since_ms: START_MS - 1000,
+        until_ms: START_MS + DAY_MS,
+    };
+    let before = status(&mut net);
+    assert_eq!(before.authority, authority(200).public().0);
+    assert_eq!(before.certificate, validity);
+    assert_eq!((before.serial, before.revoked), (0, 0));
+    let mut others = [0, 2, 3].map(|index| (net.hosts[index].id.0, validity));
+    others.sort_unstable_by_key(|(id, _)| *id);
+    assert_eq!(before.neighbours, others);
+    let list = revocations(&net, 7, &[4, 100]);
+    revoke(&mut net, 0, &list);
+    net.run_ms(1_000);
+    let after = status(&mut net);
+    assert_eq!((after.serial, after.revoked), (7, 2));
+    assert!(after.neighbours.iter().all(|(id, _)| *id != net.hosts[3].id.0));
 }
 
 #[test]
