@@ -27,7 +27,10 @@ fn main() -> ExitCode {
     let wasm = arguments.first().and_then(|module| embedded(module));
     let (Some(wasm), [_, script, transcript, copy]) = (wasm, arguments.as_slice()) else {
         // When the standard error is closed, nobody is left to hear of it.
-        _ = writeln!(io::stderr(), "usage: replay core|core-closed|rpc SCRIPT TRANSCRIPT WASM");
+        _ = writeln!(
+            io::stderr(),
+            "usage: replay core|core-closed|rpc SCRIPT TRANSCRIPT WASM"
+        );
         return ExitCode::from(2);
     };
     match replay(wasm, script, transcript, copy) {

@@ -17,6 +17,7 @@ mod duplicates;
 mod keys;
 mod listen;
 mod log;
+mod membership;
 mod node;
 mod nodes;
 mod output;

@@ -17,7 +17,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use selfsame_host::{METRICS_TYPE, Node, Telemetry, json};
+use selfsame_host::{METRICS_TYPE, Node, Status, Telemetry, json};
 use serde_json::{Value, json as value};
 use subtle::ConstantTimeEq as _;
 use tokio::net::TcpStream;
@@ -61,6 +61,7 @@ impl Control {
                 duplicates: Arc::clone(&duplicates),
                 bootstraps: member.network.join.clone(),
                 allow_private: member.network.allow_private,
+                uses_dns: member.dns.is_some(),
                 key,
                 is_local,
             })
@@ -151,6 +152,8 @@ struct Desk {
     duplicates: Arc<Duplicates>,
     bootstraps: Vec<String>,
     allow_private: bool,
+    /// Whether it finds its certificates in the DNS.
+    uses_dns: bool,
     /// What a request has to have in its field Authorization, if anything.
     key: Option<String>,
     /// Whether only this machine can ask.
@@ -186,10 +189,22 @@ impl Desk {
                 "bootstraps": self.bootstraps,
                 "allow_private": self.allow_private,
                 "duplicates": self.duplicates.json(),
-                "status": json::status(&status),
+                "status": self.describe(&status),
             })),
             Err(error) => text(StatusCode::SERVICE_UNAVAILABLE, &format!("{error}\n")),
         }
+    }
+
+    /// The status, and how the network admits its members.
+    fn describe(&self, status: &Status) -> Value {
+        let mut value = json::status(status);
+        value["admission"] = match (&status.membership, self.uses_dns) {
+            (None, _) => "open",
+            (Some(_), false) => "certificates",
+            (Some(_), true) => "dns",
+        }
+        .into();
+        value
     }
 
     async fn metrics(&self) -> Response<Full<Bytes>> {

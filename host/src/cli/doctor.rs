@@ -12,6 +12,7 @@ use super::running;
 use super::value::{each, text};
 
 mod admission;
+mod certificate;
 
 mod clock;
 use clock::Clocks;

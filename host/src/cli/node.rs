@@ -6,8 +6,8 @@ use std::path::Path;
 
 use selfsame_host::admission::{DnsCertificates, NameServers, Resolver};
 use selfsame_host::{
-    Builder, Certificate, Certified, Error, Event, IDENTITY_FILE, Node, NodeKey, PeerId, Seed, ServeOptions,
-    Telemetry, json,
+    Builder, Certificate, Certified, Code, Error, Event, IDENTITY_FILE, Node, NodeKey, PeerId, Seed,
+    ServeOptions, Telemetry, json,
 };
 use serde_json::json as value;
 use tokio::sync::broadcast::Receiver;
@@ -91,7 +91,7 @@ pub(crate) async fn host<T: Beside>(
         control.announce(output)?;
         beside = Some(begin(&node).await?);
         if let Some(path) = &member.revocations {
-            node.revoke(&read_signed(path)?).await?;
+            begin_with(&node, path).await?;
         }
         joined(&node, output).await?;
         for forward in forwards {
@@ -126,6 +126,18 @@ pub(crate) async fn host<T: Beside>(
             }
         }
         failed => failed,
+    }
+}
+
+/// Takes the list of revocations in a file, unless the node knows a newer one by now.
+async fn begin_with(node: &Node, revocations: &Path) -> Result<(), Failure> {
+    match node.revoke(&read_signed(revocations)?).await {
+        Err(error) if error.code() == Some(Code::StaleRevocations) => {
+            let path = revocations.display();
+            tracing::warn!(%path, "this list of revocations is older than the one in force, which stays");
+            Ok(())
+        }
+        taken => Ok(taken?),
     }
 }
 

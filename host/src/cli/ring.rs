@@ -6,6 +6,7 @@ use selfsame_host::PeerId;
 use serde_json::Value;
 
 use super::args::RingCommand;
+use super::membership::{Validity, admission, now_ms, of_neighbour, revocations};
 use super::output::{Failure, Output};
 use super::running;
 use super::value::{each, text};
@@ -22,11 +23,11 @@ pub(crate) async fn run(command: RingCommand, output: Output) -> Result<(), Fail
         )));
     };
     let status = &answer["status"];
-    output.print(table(status).trim_end(), status)
+    output.print(table(status, now_ms()).trim_end(), status)
 }
 
 /// What a node knows of the ring, for people.
-fn table(status: &Value) -> String {
+fn table(status: &Value, now_ms: u64) -> String {
     let own = id_of(status);
     let mut table = String::new();
     let mut row = |name: &str, text: &str| {
@@ -45,6 +46,12 @@ fn table(status: &Value) -> String {
     );
     row("position", &percent(own, None));
     row("addresses", &texts(&status["addresses"]));
+    row("admission", &admission(status));
+    let membership = &status["membership"];
+    if let Some(validity) = Validity::from_json(&membership["certificate"]) {
+        row("certificate", &validity.text(now_ms));
+        row("revocations", &revocations(membership));
+    }
     let others = [
         ("predecessor", &status["predecessor"]),
         ("successor", &status["successors"]),
@@ -61,8 +68,11 @@ fn table(status: &Value) -> String {
             };
             let away = percent(id_of(node), own);
             let id = text(&node["id"]);
+            let certificate = of_neighbour(status, id).map(|validity| validity.text(now_ms));
+            let certificate = certificate.map_or_else(String::new, |text| format!(" certificate {text}"));
             let id = id.get(..DIGITS).unwrap_or(id);
-            row(&name, &format!("{id} {away} {}", texts(&node["addresses"])));
+            let addresses = texts(&node["addresses"]);
+            row(&name, &format!("{id} {away} {addresses}{certificate}"));
         }
     }
     for service in each(&status["services"]) {
@@ -126,10 +136,11 @@ mod tests {
             "services": [{ "name": "check", "version": "2", "weight": 0.1 }],
             "peers": [next], "objects": 3,
         });
-        let table = table(&status);
+        let table = table(&status, 0);
         for line in [
             format!("node         {own} member of test, joined"),
             "position     25.0000 %".into(),
+            "admission    open".into(),
             "predecessor  0000000000000000 +75.0000 % none".into(),
             "successor 1  8000000000000000 +25.0000 % ws://b:1 tcp://b:2".into(),
             "serves       check version 2 weight 0.1".into(),

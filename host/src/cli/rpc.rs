@@ -143,7 +143,8 @@ async fn serve(command: RpcServeCommand, output: Output) -> Result<(), Failure> 
 
 /// Refuses to let tickets name an address that stands for all of a machine.
 fn check_reachable(command: &RpcServeCommand) -> Result<(), Failure> {
-    let gives_out = !command.in_session && command.pre_shared_key.is_none() && command.call_address.is_empty();
+    let gives_out =
+        !command.in_session && command.pre_shared_key.is_none() && command.call_address.is_empty();
     let bound = [("--udp", Some(command.udp)), ("--http", command.http)];
     for (flag, address) in bound {
         if let Some(address) = address.filter(|address| gives_out && address.ip().is_unspecified()) {

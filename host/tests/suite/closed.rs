@@ -12,7 +12,7 @@ use selfsame_host::{
 
 use crate::admission::name_server::{NameServer, framed, response};
 use crate::common::nodes::{bootstrap, says};
-use crate::common::run::{fail, succeed};
+use crate::common::run::{fail, run, stdout, succeed};
 use crate::common::running::Running;
 use crate::common::{get, text, within};
 
@@ -291,7 +291,13 @@ fn grants_are_for_the_id_that_the_certificate_gives() {
     succeed(path, &["owner", "new", "--network", &network]);
     let start = |more: &[&str]| {
         let common = ["node", "--network", &network, "--listen", "ws://127.0.0.1:0"];
-        let own = ["--allow-private", "--data", "one", "--certificate", "one.certificate"];
+        let own = [
+            "--allow-private",
+            "--data",
+            "one",
+            "--certificate",
+            "one.certificate",
+        ];
         Running::start(path, &[&common[..], &own, more].concat())
     };
     let mut node = start(&[]);
@@ -299,7 +305,10 @@ fn grants_are_for_the_id_that_the_certificate_gives() {
     node.event("joined");
     assert_eq!(node.end(), Some(0));
     let grant = |to: &str| {
-        let text = succeed(path, &["grant", "--network", &network, "--name", "check", "--to", to]);
+        let text = succeed(
+            path,
+            &["grant", "--network", &network, "--name", "check", "--to", to],
+        );
         std::fs::write(path.join("check.grant"), text).expect("a file");
     };
     grant(&id);
@@ -308,7 +317,15 @@ fn grants_are_for_the_id_that_the_certificate_gives() {
     assert_eq!(node.end(), Some(0));
     let other = succeed(path, &["id", "show", "--network", &network, "--data", "two"]);
     grant(&other);
-    let common = ["node", "--network", &network, "--listen", "ws://127.0.0.1:0", "--data", "one"];
+    let common = [
+        "node",
+        "--network",
+        &network,
+        "--listen",
+        "ws://127.0.0.1:0",
+        "--data",
+        "one",
+    ];
     let own = ["--certificate", "one.certificate", "--grant", "check.grant"];
     fail(path, &[&common[..], &own].concat(), 2, &["check.grant", &other]);
 }
@@ -354,7 +371,64 @@ fn running_nodes_read_revocations_again_when_told() {
     std::fs::write(path.join("revocations"), list).expect("a file");
     one.signal("-HUP");
     one.event("disconnected");
+    let (_, authority) = network.split_once('@').expect("a key");
+    let table = succeed(path, &["ring", "--data", "one"]);
+    for words in [
+        format!("admission    certificates of {authority}"),
+        " old, expires in 23 h".into(),
+        " of 1 keys".into(),
+    ] {
+        assert!(table.contains(&words), "{words} in\n{table}");
+    }
+    // The revocation counts as something to look at.
+    let found = stdout(&run(path, &["doctor", "--data", "one"]));
+    for words in [
+        "ok      admission",
+        "ok      admission     certificate",
+        "of 1 keys",
+        "expires in 23 h",
+    ] {
+        assert!(found.contains(words), "{words} in\n{found}");
+    }
     assert_eq!(one.end(), Some(0));
+}
+
+#[test]
+fn doctor_judges_the_certificate_of_a_node_to_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    let network = found(path, &["one"]);
+    let key = succeed(path, &["id", "key", "--network", &network, "--data", "one"]);
+    let sign = [
+        "authority",
+        "sign",
+        "--network",
+        &network,
+        "--node",
+        &key,
+        "--address",
+        "127.0.0.1:7000",
+    ];
+    let certificate = succeed(path, &[&sign[..], &["--expires", "30m"]].concat());
+    std::fs::write(path.join("short"), certificate).expect("a file");
+    let doctor = ["doctor", "--network", &network, "--data", "one", "--certificate"];
+    let found = succeed(path, &[&doctor[..], &["short"]].concat());
+    assert!(
+        found.contains("warning admission     certificate") && found.contains("authority sign"),
+        "{found}"
+    );
+    let found = succeed(path, &[&doctor[..], &["one.certificate"]].concat());
+    assert!(found.contains("ok      admission     certificate"), "{found}");
+    let other = succeed(path, &["id", "key", "--network", &network, "--data", "two"]);
+    let certificate = succeed(
+        path,
+        &["authority", "sign", "--network", &network, "--node", &other],
+    );
+    std::fs::write(path.join("foreign"), certificate).expect("a file");
+    let output = run(path, &[&doctor[..], &["foreign"]].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let found = stdout(&output);
+    assert!(found.contains("BadCertificate"), "{found}");
 }
 
 /// A name server whose answer to every query are these certificates.

@@ -319,7 +319,9 @@ fn wrong_flags_are_told_before_anything_starts() {
     ] {
         let mut arguments = serve("http://127.0.0.1:9/");
         arguments.extend(given);
-        let [.., flag, address] = *given else { panic!("a flag") };
+        let [.., flag, address] = *given else {
+            panic!("a flag")
+        };
         fail(folder.path(), &arguments, 2, &[flag, address, "--call-address"]);
     }
     fail(

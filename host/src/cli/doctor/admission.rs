@@ -1,12 +1,10 @@
 //! Admission to a closed network: this node's certificate, and what went wrong with those of others.
 
-use std::time::SystemTime;
-
-use selfsame_host::{Certificate, Code, IDENTITY_FILE, NodeKey, Seed};
+use selfsame_host::{Certificate, Certified, Code, Error, IDENTITY_FILE, NodeKey, Seed};
 use serde_json::Value;
 
-use super::Subject;
 use super::finding::Finding;
+use super::{Subject, certificate};
 use crate::cli::args::DoctorCommand;
 use crate::cli::keys::read_signed;
 use crate::cli::node::certificates_in_dns;
@@ -112,6 +110,7 @@ pub(super) async fn findings(command: &DoctorCommand, subject: &Subject) -> Vec<
     let mut findings = Vec::new();
     findings.extend(own_certificate(command, &subject.network).await);
     if let Some(status) = &subject.status {
+        findings.extend(certificate::of_running(status));
         findings.extend(counted(&status["counters"]));
     }
     findings
@@ -125,46 +124,34 @@ async fn own_certificate(command: &DoctorCommand, network: &str) -> Option<Findi
     let urls = &member.address;
     let found = if let Some(file) = &member.network.certificate {
         let certificate = read_signed::<Certificate>(file).map_err(|failure| (None, failure.to_string()));
-        certificate.and_then(|certificate| current(&certificate, network, &key, urls))
+        certificate.and_then(|certificate| verify(&certificate, network, &key, urls))
     } else {
         let source = certificates_in_dns(member).transpose()?;
         match source {
             Err(failure) => Err((None, failure.to_string())),
             Ok(source) => match source.newest(network, &key).await {
-                Ok((certificate, _)) => current(&certificate, network, &key, urls),
+                Ok((certificate, _)) => verify(&certificate, network, &key, urls),
                 Err(error) => Err((error.code(), error.to_string())),
             },
         }
     };
     Some(match found {
-        Ok(text) => Finding::well(CHECK, text),
+        Ok(certified) => certificate::of_file(&certified),
         Err((code, text)) => Finding::wrong(CHECK, text, code.map_or("mend the flag", remedy_of)),
     })
 }
 
-fn current(
+fn verify(
     certificate: &Certificate,
     network: &str,
     key: &NodeKey,
     urls: &[String],
-) -> Result<String, (Option<Code>, String)> {
-    let certified = certificate.verify(network, key);
-    let certified = certified.map_err(|error| (error.code(), error.to_string()))?;
-    let now = SystemTime::now();
-    let wrong = |code: Code| Err((Some(code), code.to_string()));
-    if now < certified.not_before {
-        return wrong(Code::EarlyCertificate);
-    }
-    let Ok(left) = certified.expires.duration_since(now) else {
-        return wrong(Code::ExpiredCertificate);
-    };
+) -> Result<Certified, (Option<Code>, String)> {
+    let told = |error: Error| (error.code(), error.to_string());
+    let certified = certificate.verify(network, key).map_err(told)?;
     let fits = urls.iter().try_for_each(|url| certified.check_url(url));
-    fits.map_err(|error| (error.code(), error.to_string()))?;
-    let place = certified.address.as_deref().unwrap_or("a leaf");
-    Ok(format!(
-        "the certificate is for {place} and counts for {} minutes more",
-        left.as_secs() / 60
-    ))
+    fits.map_err(told)?;
+    Ok(certified)
 }
 
 /// What a running node has counted.

@@ -18,8 +18,28 @@ pub(super) enum Verdict {
     Well,
     /// It could not be found out.
     Unknown,
+    /// Something will soon be wrong unless this is done.
+    Warning { remedy: String },
     /// Something is wrong, and this mends it.
     Wrong { remedy: String },
+}
+
+impl Verdict {
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Well => "ok",
+            Self::Unknown => "unknown",
+            Self::Warning { .. } => "warning",
+            Self::Wrong { .. } => "wrong",
+        }
+    }
+
+    fn remedy(&self) -> Option<&str> {
+        match self {
+            Self::Well | Self::Unknown => None,
+            Self::Warning { remedy } | Self::Wrong { remedy } => Some(remedy),
+        }
+    }
 }
 
 impl Finding {
@@ -35,6 +55,16 @@ impl Finding {
         Self {
             check,
             verdict: Verdict::Unknown,
+            text: text.into(),
+        }
+    }
+
+    pub(super) fn warning(check: &'static str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            check,
+            verdict: Verdict::Warning {
+                remedy: remedy.into(),
+            },
             text: text.into(),
         }
     }
@@ -63,14 +93,8 @@ impl Report {
 
     pub(super) fn tell(&mut self, finding: &Finding) -> Result<(), Failure> {
         let Finding { check, verdict, text } = finding;
-        let (word, remedy) = match verdict {
-            Verdict::Well => ("ok", None),
-            Verdict::Unknown => ("unknown", None),
-            Verdict::Wrong { remedy } => {
-                self.wrong += 1;
-                ("wrong", Some(remedy))
-            }
-        };
+        self.wrong += usize::from(matches!(verdict, Verdict::Wrong { .. }));
+        let (word, remedy) = (verdict.word(), verdict.remedy());
         let mend = remedy.map_or_else(String::new, |remedy| format!(": {remedy}"));
         self.output.print(
             format_args!("{word:<8}{check:<14}{text}{mend}"),
