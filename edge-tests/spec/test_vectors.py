@@ -355,6 +355,9 @@ class RpcTickets(Vectors):
             self.assertEqual(rpc.address_key(key), h(case["address_key"]))
             secret = rpc.next_secret(secret)
         self.assertEqual(rpc.router_key(h(vectors["router_secret"])), h(vectors["router_key"]))
+        closed, secret = vectors["closed"], h(vectors["current_and_next"][0]["secret"])
+        key = rpc.ticket_key(secret, closed["network"], vectors["service"])
+        self.assertEqual((key, rpc.key_id(key)), (h(closed["key"]), h(closed["key_id"])))
 
     def test_tickets(self):
         for keys in self.vectors["current_and_next"]:

@@ -79,6 +79,8 @@ pub use session_call::{SessionAnswer, SessionCall, SessionOutcome};
 mod session_service;
 pub use session_service::RpcSessionService;
 
+mod network;
+
 mod pre_shared_key;
 pub use pre_shared_key::PreSharedKey;
 

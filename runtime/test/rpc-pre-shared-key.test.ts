@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { describe, it } from "node:test";
 import { MeshError } from "../src/codec/code.ts";
 import { createRpcClient, preSharedKey } from "../src/entries/rpc-node.ts";
 import { bytes, echo, KEY, NETWORK, SERVICE, serveHttp, startServer, textOf } from "./rpc-support.ts";
+
+const VECTORS = new URL("../../docs/specification/vectors/rpc-tickets.json", import.meta.url);
 
 describe("tickets of a pre-shared key", () => {
   it("open a service that is in no mesh, over UDP and HTTP", async (t) => {
@@ -24,6 +27,42 @@ describe("tickets of a pre-shared key", () => {
         assert.equal(answer.server, address);
       }
     }
+  });
+
+  it("open a service of a closed network, and of no other one", async (t) => {
+    const longest = "n".repeat(63);
+    const network = `${longest}@${"a5".repeat(32)}`;
+    const { server } = startServer(t, echo, { network, idempotent: true, stateless: true });
+    const { address } = await server.listenUdp({ host: "127.0.0.1", port: 0 });
+    const call = (name: string): Promise<unknown> => {
+      const tickets = preSharedKey({ network: name, services: { [SERVICE]: { key: KEY, address } } });
+      const client = createRpcClient({ tickets, allowPrivate: true });
+      t.after(() => client.close());
+      return client.call(SERVICE, bytes("ping"), { idempotent: true, timeout_ms: 500 });
+    };
+    await call(network);
+    for (const other of [longest, `${longest}@${"a6".repeat(32)}`])
+      await assert.rejects(call(other), { name: "TimedOut" });
+  });
+
+  it("are of the keys of the vectors", async () => {
+    const vectors = JSON.parse(await readFile(VECTORS, "utf8"));
+    const [{ secret, key_id }] = vectors.current_and_next;
+    const key = Buffer.from(secret, "hex");
+    const services = { [vectors.service]: { key, address: "127.0.0.1:7400" } };
+    for (const [network, id] of [
+      [vectors.network, key_id],
+      [vectors.closed.network, vectors.closed.key_id],
+    ]) {
+      const { grant } = await preSharedKey({ network, services }).ticket(vectors.service);
+      assert.equal(Buffer.from(grant.subarray(0, 4)).toString("hex"), id, network);
+    }
+  });
+
+  it("are of a network that has a name", () => {
+    const services = { [SERVICE]: { key: KEY, address: "127.0.0.1:7400" } };
+    for (const network of ["", "@", "net@", "net@12", "n".repeat(64), `@${"a5".repeat(32)}`, "net@a@b"])
+      assert.throws(() => preSharedKey({ network, services }), { name: "BadConfig" }, network);
   });
 
   it("are each another one, with another caller unless that is said", async () => {

@@ -24,7 +24,8 @@ MAX_MESSAGE, MAX_BITMAP = 16 << 20, 32
 
 def ticket_key(secret, network, service):
     """The key that the replicas of a service share."""
-    names = network.encode(), service.encode()
+    name, at, authority = network.partition("@")
+    names = b"@" + bytes.fromhex(authority) if at else name.encode(), service.encode()
     return kdf("selfsame/1 rpc service ticket key", secret + u(len(names[0]), 1) + names[0] + names[1])
 
 

@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 use super::address::RpcAddress;
 use super::endpoint::UNKNOWN;
 use super::engine::Engine;
+use super::network::network_bytes;
 use super::socket::DATAGRAM_BYTES;
 use super::ticket::{RpcKeys, RpcTicket, RpcTickets};
 use crate::error::Error;
@@ -35,7 +36,7 @@ const TICKET_LIFE_S: u32 = 3600;
 /// # }
 /// ```
 pub struct PreSharedKey {
-    network: String,
+    network: Vec<u8>,
     services: HashMap<String, (Seed, RpcAddress)>,
     caller: PeerId,
     allows_private: bool,
@@ -45,10 +46,10 @@ impl PreSharedKey {
     /// No services yet, in a network of this name. Servers are told that a random id is calling.
     ///
     /// # Errors
-    /// [`Error::Io`] when the system has no random bytes.
+    /// [`Error::Input`] when the name is not usable, [`Error::Io`] when the system has no random bytes.
     pub fn new(network: &str) -> Result<Self, Error> {
         Ok(Self {
-            network: network.into(),
+            network: network_bytes(network)?,
             services: HashMap::new(),
             caller: PeerId(random_bytes()?),
             allows_private: false,
@@ -84,7 +85,7 @@ impl PreSharedKey {
             return Err(Error::core(Code::NoProvider.as_u16(), &text));
         };
         let config = ServerConfig {
-            network: self.network.as_bytes(),
+            network: &self.network,
             service: service.as_bytes(),
             ticket_secrets: key.bytes(),
             entropy: random_bytes()?,

@@ -14,6 +14,7 @@ use super::engine::{Engine, unix_us};
 use super::held_keys::{HeldKeys, RpcTicketKey};
 use super::http_service::{HTTP_DATAGRAM_BYTES, RpcHttpService};
 use super::keys::TicketKeys;
+use super::network::network_bytes;
 use super::serving::{ServerOrder, ServerRole};
 use super::session_service::SessionCalls;
 use super::socket::{DATAGRAM_BYTES, Socket};
@@ -124,8 +125,9 @@ impl RpcServerBuilder {
     fn config(&self, ticket_secrets: &[u8], datagram_bytes: u32, streams: bool) -> Result<Vec<u8>, Error> {
         // Routers pass on datagrams of UDP.
         let router_key = self.router_key.as_ref().filter(|_| !streams);
+        let network = network_bytes(&self.network)?;
         let config = ServerConfig {
-            network: self.network.as_bytes(),
+            network: &network,
             service: self.service.as_bytes(),
             ticket_secrets,
             entropy: random_bytes()?,

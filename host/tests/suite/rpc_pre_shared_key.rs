@@ -14,8 +14,12 @@ fn key(byte: u8) -> Seed {
 
 /// A server of `check` in the network `test` that names its caller.
 fn server() -> RpcServer {
+    server_in("test")
+}
+
+fn server_in(network: &str) -> RpcServer {
     let names_caller = async |request: RpcRequest| Ok(request.caller.to_string().into_bytes());
-    RpcServer::builder("test", "check", key(7))
+    RpcServer::builder(network, "check", key(7))
         .idempotent()
         .start(SocketAddr::from(([127, 0, 0, 1], 0)), names_caller)
         .expect("a server")
@@ -40,6 +44,27 @@ async fn key_opens_a_service_that_is_in_no_mesh() {
             .expect("an answer");
         assert_eq!(answer.payload, caller.to_string().into_bytes());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn key_opens_a_service_of_a_closed_network() {
+    let longest = "n".repeat(63);
+    let [network, other] = [1, 2].map(|seed| {
+        let authority = key(seed).authority_key(&longest).expect("a key");
+        format!("{longest}@{authority}")
+    });
+    let server = server_in(&network);
+    let options = RpcOptions::new().idempotent().timeout(Duration::from_millis(500));
+    let call = async |network: &str| {
+        let client = RpcClient::with_tickets(tickets(network, "check", key(7), &server));
+        within(client.call("check", b"ping", options.clone())).await
+    };
+    assert!(call(&network).await.is_ok());
+    for network in [&other, &longest] {
+        let failed = call(network).await.expect_err("another network");
+        assert_eq!(failed.code(), Some(Code::TimedOut));
+    }
+    assert!(matches!(PreSharedKey::new("test@12"), Err(Error::Input(_))));
 }
 
 #[tokio::test(flavor = "multi_thread")]

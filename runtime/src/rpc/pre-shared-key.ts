@@ -11,7 +11,7 @@ import { UNKNOWN } from "./endpoint.ts";
 import { instantiate } from "./engine.ts";
 import { checkPreSharedKey, TicketKeys } from "./keys.ts";
 import { UDP_DATAGRAM } from "./limits.ts";
-import { checkNetwork } from "./network.ts";
+import { networkBytes } from "./network.ts";
 import { checkAddresses, type RpcTicket } from "./ticket.ts";
 import type { RpcTicketSource } from "./ticket-source.ts";
 
@@ -30,7 +30,7 @@ export interface PreSharedService {
 
 /** How a client without a mesh calls services. */
 export interface PreSharedKeyOptions {
-  /** Name of the network, as the servers have it. */
+  /** Name of the network, as the servers have it; of a closed one the full name, `NAME@KEY`. */
   readonly network: string;
   /** The services by their names. */
   readonly services: Readonly<Record<string, PreSharedService>>;
@@ -52,14 +52,14 @@ interface Entry {
  */
 export class PreSharedKey implements RpcTicketSource, Disposable {
   readonly #module: () => Promise<WebAssembly.Module>;
-  readonly #network: string;
+  readonly #network: Uint8Array;
   readonly #caller: Uint8Array;
   readonly #entries: Map<string, Entry> = new Map();
   readonly #clock: Clock = new Clock();
 
   constructor({ network, services, caller }: PreSharedKeyOptions, module: () => Promise<WebAssembly.Module>) {
     this.#module = module;
-    this.#network = checkNetwork(network);
+    this.#network = networkBytes(network);
     this.#caller = caller === undefined ? randomBytes(PEER_BYTES) : fromHex(caller, PEER_BYTES, "caller");
     for (const [name, { key, address }] of Object.entries(services)) {
       checkAddresses([address]);
@@ -112,9 +112,9 @@ export class PreSharedKey implements RpcTicketSource, Disposable {
   }
 }
 
-function configOf(network: string, service: string, ticketSecrets: Uint8Array): Uint8Array {
+function configOf(network: Uint8Array, service: string, ticketSecrets: Uint8Array): Uint8Array {
   return encodeRpcServerConfig({
-    network: utf8(network),
+    network,
     service: utf8(service),
     ticketSecrets,
     entropy: randomBytes(ENTROPY_BYTES),

@@ -19,7 +19,7 @@ import { HttpBinding } from "./http-binding.ts";
 import { KEYS_PATH, SharedTicketKeys } from "./key-sharing.ts";
 import { checkRouterKey, TicketKeys } from "./keys.ts";
 import { HTTP_DATAGRAM, UDP_DATAGRAM } from "./limits.ts";
-import { checkNetwork } from "./network.ts";
+import { networkBytes } from "./network.ts";
 import type { RpcPlatform, UdpPlace, UdpPort } from "./platform.ts";
 import { RpcReplica, type ServerPort } from "./serving.ts";
 import { TAKES_TICKET, TICKET_FIELD } from "./session-call.ts";
@@ -37,7 +37,7 @@ const NO_KEY: Uint8Array = /* @__PURE__ */ new Uint8Array();
 export interface RpcServerOptions extends LogOptions {
   /** The service. */
   readonly service: string;
-  /** Name of the network. */
+  /** Name of the network; of a closed one the full name, `NAME@KEY`. */
   readonly network: string;
   /** The secret that the replicas of the service share, 32 bytes, or what shares one over the mesh: `shareTicketKeys`. Secret. */
   readonly ticketKey: Uint8Array | SharedTicketKeys;
@@ -367,7 +367,7 @@ export class RpcServer implements Disposable {
     } = this.#options;
     const ticketSecrets = this.#keys.bytes;
     const config = encodeRpcServerConfig({
-      network: utf8(network),
+      network: networkBytes(network),
       service: utf8(service),
       ticketSecrets,
       entropy: randomBytes(ENTROPY_BYTES),
@@ -395,7 +395,7 @@ function checkServerOptions({
   ticketLife_s = 1,
 }: RpcServerOptions): void {
   checkName(service);
-  checkNetwork(network);
+  networkBytes(network);
   if (fetch !== undefined) checkHandler(fetch);
   if (handler !== undefined && fetch !== undefined) {
     throw new MeshError("BadConfig", "a server has handler or fetch, and not both");

@@ -9,6 +9,8 @@ use super::world::{CALLER, ROUTER_SECRET, SECRET, START_US, Setup, TICKET_LIFE_S
 
 const NETWORK: &str = "net";
 const SERVICE: &str = "check";
+/// Public key of the authority of a closed network.
+const AUTHORITY: [u8; 32] = [0xa5; 32];
 /// Key id and nonce, which precede what is sealed of a ticket.
 const TICKET_HEAD_BYTES: usize = 4 + 24;
 const TICKET_BYTES: usize = 92;
@@ -40,8 +42,13 @@ fn hmac(key: &[u8; 32], data: &[u8]) -> [u8; 32] {
     sha256(&[&padded(0x5c)[..], &inner].concat())
 }
 
-fn key_of(secret: &[u8; 32]) -> [u8; 32] {
-    let names = [&[NETWORK.len() as u8], NETWORK.as_bytes(), SERVICE.as_bytes()].concat();
+/// What a server in a closed network is told as its network.
+fn closed_network() -> Vec<u8> {
+    [b"@", &AUTHORITY[..]].concat()
+}
+
+fn key_of(secret: &[u8; 32], network: &[u8]) -> [u8; 32] {
+    let names = [&[network.len() as u8], network, SERVICE.as_bytes()].concat();
     derive_key(
         "selfsame/1 rpc service ticket key",
         &[&secret[..], &names].concat(),
@@ -54,7 +61,7 @@ pub(super) fn vectors() -> Json {
     let keys = secrets.map(|secret| {
         let input = Input::SetTicketKeys { secrets: &secret };
         world.tell_replica(address(1), &[input]);
-        let key = key_of(&secret);
+        let key = key_of(&secret, NETWORK.as_bytes());
         Json::Object(vec![
             ("secret", hex(&secret)),
             ("key", hex(&key)),
@@ -69,10 +76,23 @@ pub(super) fn vectors() -> Json {
             ("ticket", ticket(&key, &world.issue(address(1)))),
         ])
     });
+    let authority: String = AUTHORITY.iter().map(|byte| format!("{byte:02x}")).collect();
+    let closed = closed_network();
+    let closed_key = key_of(&SECRET, &closed);
+    let closed_key_id = &labelled(&closed_key, "selfsame/1 rpc ticket key id", &[])[..4];
     Json::Object(vec![
         ("network", text(NETWORK)),
         ("service", text(SERVICE)),
         ("current_and_next", Json::List(keys.into())),
+        (
+            "closed",
+            Json::Object(vec![
+                ("network", text(&format!("{NETWORK}@{authority}"))),
+                ("bytes", hex(&closed)),
+                ("key", hex(&closed_key)),
+                ("key_id", hex(closed_key_id)),
+            ]),
+        ),
         ("router_secret", hex(&ROUTER_SECRET)),
         ("router_key", hex(&router_key())),
     ])
