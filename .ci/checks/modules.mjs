@@ -47,6 +47,7 @@ const MAY_USE = new Map([
   ],
   ["selfsame-host", ["selfsame-codec", "selfsame-store", "selfsame-write-batch"]],
   ["selfsame-http-probe", ["selfsame-host"]],
+  ["selfsame-revoke", ["selfsame-host"]],
 ]);
 
 /** @returns {Promise<Finding>} */

@@ -6,7 +6,7 @@ import process from "node:process";
 import { root } from "./files.mjs";
 
 /** The packages that embed wasmtime. */
-export const WITH_HOST = ["selfsame-host", "selfsame-hostile", "selfsame-http-probe"];
+export const WITH_HOST = ["selfsame-host", "selfsame-hostile", "selfsame-http-probe", "selfsame-revoke"];
 
 /** What `cargo build` is told to build all of them, and the examples of capsules. */
 export const PROGRAMS = [
