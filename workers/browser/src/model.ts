@@ -1,3 +1,5 @@
+import type { Membership } from "selfsame/codec";
+
 /** A node of the ring as the page knows it. */
 export type RingNode = {
   /** Peer id, 64 hexadecimal digits. */
@@ -42,6 +44,8 @@ export type Ring = {
   services: Service[];
   /** Ids of the peers with which the page has a session. */
   sessions: string[];
+  /** How a closed network admits the page's own node; `null` in an open one. */
+  membership: Membership | null;
 };
 
 /** Members in the order of the ring. */

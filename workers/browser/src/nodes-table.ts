@@ -1,15 +1,21 @@
 import { html, reconcile } from "./dom.ts";
+import { certificateText, validityOf } from "./membership.ts";
 import { platformClass, type Ring, type RingNode, shortId } from "./model.ts";
 
 /** Lists the nodes as a table: the same as the drawing, for those who do not see it. */
 export function renderNodes(body: HTMLElement, ring: Ring): void {
+  const now_ms = Date.now();
   const nodes = ring.nodes.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   reconcile(
     body,
     nodes,
     (node) => node.id,
     createRow,
-    (row, node) => updateRow(row, node, node.id === ring.self),
+    (row, node) => {
+      const validity = validityOf(ring.membership, node.id);
+      const certificate = validity === undefined ? "" : `, certificate ${certificateText(validity, now_ms)}`;
+      updateRow(row, node, node.id === ring.self, certificate);
+    },
   );
 }
 
@@ -23,7 +29,7 @@ function createRow(): HTMLTableRowElement {
   return row;
 }
 
-function updateRow(row: HTMLTableRowElement, node: RingNode, isSelf: boolean): void {
+function updateRow(row: HTMLTableRowElement, node: RingNode, isSelf: boolean, certificate: string): void {
   row.className = `${platformClass(node.label)} ${isSelf ? "self" : ""}`;
   const [where, id, role, serves] = row.cells;
   const name = where?.lastElementChild;
@@ -32,6 +38,6 @@ function updateRow(row: HTMLTableRowElement, node: RingNode, isSelf: boolean): v
   id.textContent = shortId(node.id);
   id.title = node.id;
   const relays = node.relays.length === 1 ? "1 relay" : `${node.relays.length} relays`;
-  role.textContent = node.role === "leaf" ? `leaf, ${relays}` : "member";
+  role.textContent = (node.role === "leaf" ? `leaf, ${relays}` : "member") + certificate;
   serves.textContent = node.services.join(", ") || "\u2013";
 }

@@ -2,7 +2,8 @@ import { Activity } from "./activity.ts";
 import type { CapsulePanel } from "./capsule/panel.ts";
 import { COLLECTOR, collect } from "./collected.ts";
 import type { PageConfig } from "./config.ts";
-import { byId } from "./dom.ts";
+import { byId, setText } from "./dom.ts";
+import { admissionText } from "./membership.ts";
 import { groupedBy, type Ring, shortId } from "./model.ts";
 import { renderNodes } from "./nodes-table.ts";
 import { RequestsView } from "./requests-view.ts";
@@ -87,6 +88,7 @@ export class Page {
       this.#ring = ring;
       this.#view.render(ring);
       renderNodes(byId("nodes", HTMLTableSectionElement), ring);
+      setText(byId("admission", HTMLElement), admissionText(ring.membership, Date.now()));
       renderServices(byId("services", HTMLElement), ring, collected);
       const news = this.#requests.render(ring, collected);
       // What was there before the page came is no news.

@@ -67,6 +67,7 @@ describe("a look at the ring", () => {
       [[], [], ["80"], ["10"]],
     );
     assert.deepEqual(ring.sessions, [id("80")]);
+    assert.equal(ring.membership, null);
     assert.deepEqual(
       ring.services.map(({ name, replicas }) => [name, replicas.map(({ label }) => label)]),
       [

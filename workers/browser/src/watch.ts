@@ -42,6 +42,7 @@ export async function look(mesh: Asked, names: Iterable<string>, before?: Ring):
     nodes: [...nodes.values()],
     services,
     sessions: [...own.peers],
+    membership: own.membership,
   };
 }
 
