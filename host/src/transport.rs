@@ -7,7 +7,7 @@ mod clock;
 pub use clock::clock_at;
 
 mod connect;
-pub(crate) use connect::{Connector, PrivateAddress};
+pub(crate) use connect::{Connector, Io, PrivateAddress};
 
 mod deadline;
 mod dial;
@@ -20,6 +20,10 @@ mod forwarded;
 pub use forwarded::TrustedProxies;
 
 mod frames;
+
+mod handshake;
+pub(crate) use handshake::{BadHandshake, accept_key, switching};
+
 mod keep_alive;
 mod limit;
 pub use limit::{ConnectionLimit, ConnectionPlace};

@@ -8,10 +8,9 @@ use core::time::Duration;
 use bytes::Bytes;
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+    ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, CONTENT_TYPE, UPGRADE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -22,13 +21,13 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::Role;
 
 use super::address::{Address, Scheme};
 use super::deadline::WriteDeadline;
 use super::exchange::{Answer, CONTENT, Exchanges, Refused};
 use super::forwarded::TrustedProxies;
+use super::handshake::{BadHandshake, accept_key, switching};
 use super::keep_alive::Side;
 use super::network::network_of;
 use super::{tcp, udp, websocket};
@@ -344,7 +343,8 @@ impl Site {
         place: Arc<Place>,
     ) -> Response<Answer> {
         let source = self.proxies.source(remote.ip(), request.headers());
-        let accepted = accept_key(request.headers()).and_then(|accept| {
+        let accept = accept_key(request.headers(), websocket::PROTOCOL).map_err(refused);
+        let accepted = accept.and_then(|accept| {
             self.proxied_share(remote.ip(), source)
                 .map(|share| (accept, share))
         });
@@ -363,17 +363,7 @@ impl Site {
                 Err(_) => tracing::debug!(%remote, "upgrade took too long"),
             }
         });
-        let mut response = Response::new(Answer::Text(Bytes::new()));
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-        headers.insert(
-            SEC_WEBSOCKET_PROTOCOL,
-            HeaderValue::from_static(websocket::PROTOCOL),
-        );
-        response
+        switching(accept, websocket::PROTOCOL, Answer::Text(Bytes::new()))
     }
 }
 
@@ -387,39 +377,17 @@ async fn carry(io: TokioIo<hyper::upgrade::Upgraded>, source: IpAddr, driver: &H
     _ = driver.send(Inbound::Closed { path }).await;
 }
 
-/// Checks the handshake and returns what proves that it was read.
-fn accept_key(headers: &HeaderMap) -> Result<HeaderValue, Refused> {
-    let wrong = |why| Refused(StatusCode::BAD_REQUEST, why);
-    if !has_token(headers, &CONNECTION, "upgrade") || !has_token(headers, &UPGRADE, "websocket") {
-        return Err(Refused(
+fn refused(wrong: BadHandshake) -> Refused {
+    let bad = |why| Refused(StatusCode::BAD_REQUEST, why);
+    match wrong {
+        BadHandshake::NotAsked => Refused(
             StatusCode::UPGRADE_REQUIRED,
             "this is the address of a selfsame node: use a WebSocket",
-        ));
+        ),
+        BadHandshake::Version => bad("the version of the WebSocket has to be 13"),
+        BadHandshake::Subprotocol => bad("the subprotocol of the WebSocket has to be selfsame.1"),
+        BadHandshake::Key => bad("the WebSocket has no key, or none that is usable"),
     }
-    if headers
-        .get(SEC_WEBSOCKET_VERSION)
-        .is_none_or(|version| version != "13")
-    {
-        return Err(wrong("the version of the WebSocket has to be 13"));
-    }
-    if !has_token(headers, &SEC_WEBSOCKET_PROTOCOL, websocket::PROTOCOL) {
-        return Err(wrong("the subprotocol of the WebSocket has to be selfsame.1"));
-    }
-    let key = headers
-        .get(SEC_WEBSOCKET_KEY)
-        .ok_or_else(|| wrong("the WebSocket has no key"))?;
-    let accept = derive_accept_key(key.as_bytes());
-    HeaderValue::from_str(&accept).map_err(|_| wrong("the key of the WebSocket is not usable"))
-}
-
-fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
-    let values = headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    values
-        .flat_map(|value| value.split(','))
-        .any(|value| value.trim().eq_ignore_ascii_case(token))
 }
 
 fn with_type(answer: Answer, content: &'static str) -> Response<Answer> {
