@@ -1,4 +1,4 @@
-//! Encrypted RPC over UDP and HTTP: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
+//! Encrypted RPC over UDP, HTTP and WebSocket: requests of one datagram or many to any replica of a service (docs/specification/rpc.md).
 //!
 //! A server shares a ticket key with the other replicas of its service and answers calls; a client makes its first call in a
 //! session of the mesh, which brings a ticket, and from then on calls without a round trip before. Services do without tickets with
@@ -40,12 +40,30 @@ mod arrivals;
 
 mod binding;
 
+mod socket_responses;
+
+mod accepted_socket;
+
+mod websocket_service;
+
 mod http_service;
 pub use http_service::RpcHttpService;
+
+mod url_endpoints;
+
+mod pauses;
 
 mod posts;
 
 mod http_way;
+
+mod frame_parts;
+
+mod websocket;
+
+mod dialled_socket;
+
+mod websocket_way;
 
 mod answering;
 pub use answering::{RpcRefusal, RpcRequest};

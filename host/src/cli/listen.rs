@@ -123,6 +123,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .serve_connection(TokioIo::new(socket), service)
+        .with_upgrades()
         .await;
     if let Err(error) = served {
         tracing::debug!(%error, "a program's connection broke");

@@ -14,7 +14,7 @@ use crate::transport::is_public;
 /// Longest address of a server.
 pub(super) const MAX_ADDRESS_BYTES: usize = 512;
 
-/// Where a server is reached: a port of UDP, or a URL that takes POSTs.
+/// Where a server is reached: a port of UDP, a URL that takes POSTs, or one that takes WebSockets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RpcAddress {
@@ -22,6 +22,8 @@ pub enum RpcAddress {
     Udp(SocketAddr),
     /// A URL such as `https://service.example/rpc`.
     Http(Uri),
+    /// A URL such as `wss://service.example/rpc`.
+    WebSocket(Uri),
 }
 
 impl RpcAddress {
@@ -32,6 +34,7 @@ impl RpcAddress {
             _ if allows_private => true,
             Self::Udp(address) => is_public(address.ip()),
             Self::Http(url) => url.scheme() == Some(&Scheme::HTTPS) && ip_of(url).is_none_or(is_public),
+            Self::WebSocket(url) => url.scheme_str() == Some("wss") && ip_of(url).is_none_or(is_public),
         };
         if is_permitted {
             return Ok(());
@@ -79,23 +82,30 @@ impl FromStr for RpcAddress {
                 .ok_or_else(wrong);
         }
         let url: Uri = text.parse().map_err(|_| wrong())?;
-        let is_http = url.scheme() == Some(&Scheme::HTTPS) || url.scheme() == Some(&Scheme::HTTP);
         let has_host = url
             .authority()
             .is_some_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'));
-        if is_http && has_host {
-            Ok(Self::Http(url))
-        } else {
-            Err(wrong())
+        let scheme = url.scheme_str().map(str::to_ascii_lowercase);
+        match scheme.as_deref().filter(|_| has_host && !text.contains('#')) {
+            Some("http" | "https") => Ok(Self::Http(url)),
+            Some(scheme @ ("ws" | "wss")) => with_scheme(url, scheme).map(Self::WebSocket).ok_or_else(wrong),
+            _ => Err(wrong()),
         }
     }
+}
+
+/// Returns a URL with another scheme.
+fn with_scheme(url: Uri, scheme: &str) -> Option<Uri> {
+    let mut parts = url.into_parts();
+    parts.scheme = Some(scheme.parse().ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 impl fmt::Display for RpcAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Udp(address) => address.fmt(f),
-            Self::Http(url) => url.fmt(f),
+            Self::Http(url) | Self::WebSocket(url) => url.fmt(f),
         }
     }
 }
@@ -111,6 +121,8 @@ mod tests {
             "[2001:db8::1]:1",
             "https://echo.example/rpc",
             "http://10.0.0.1:8080/rpc?x=y",
+            "wss://echo.example/rpc",
+            "ws://10.0.0.1:8080/rpc?x=y",
         ] {
             let address: RpcAddress = text.parse().expect("an address");
             assert_eq!(address.to_string(), text);
@@ -129,6 +141,9 @@ mod tests {
             "echo.example:7400",
             "ftp://echo.example/",
             "https://me@echo.example/",
+            "wss://me@echo.example/",
+            "wss://echo.example/#rpc",
+            "wss:///rpc",
             "https:///rpc",
             "/rpc",
             &long,
@@ -148,6 +163,11 @@ mod tests {
             ("10.0.0.1:7400", false),
             ("[::1]:7400", false),
             ("http://echo.example/", false),
+            ("wss://echo.example/", true),
+            ("WSS://1.1.1.1/", true),
+            ("wss://[fd00::1]/", false),
+            ("wss://127.0.0.1/", false),
+            ("ws://echo.example/", false),
         ] {
             let address: RpcAddress = text.parse().expect("an address");
             assert_eq!(address.check_permitted(false).is_ok(), is_permitted, "{text}");

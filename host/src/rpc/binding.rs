@@ -1,24 +1,26 @@
-//! Requests over HTTP that have no answer yet, and the datagrams that they bring and take back.
+//! Requests over streams, HTTP and WebSocket, that have no answer yet, and the datagrams that they bring and take back.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 use mio::Waker;
 use selfsame_codec::rpc::{Input, Output};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use super::arrivals::{ArrivalSender, Arrivals};
 use super::datagram::{RequestId, is_acknowledgement};
 use super::endpoint::{address_of, endpoint_of};
 use super::engine::Engine;
+use super::socket_responses::SocketResponses;
 use super::way::Way;
+use crate::lock::lock;
 use crate::shares::Share;
 
 /// Most requests without an answer, those included whose connections are gone while their calls go on: fewer than ports.
@@ -39,13 +41,19 @@ struct Exchange {
     id: RequestId,
     /// The call, while it is carried out.
     call: Option<u32>,
+    /// To POSTs, and to the sockets that have brought it.
     answer: oneshot::Sender<Option<Bytes>>,
     answered: Answered,
+    sockets: Vec<Weak<SocketResponses>>,
 }
 
 /// The requests without an answer, each of which a port stands for.
 #[derive(Default)]
-pub(super) struct Exchanges(Mutex<Table>);
+pub(super) struct Exchanges {
+    table: Mutex<Table>,
+    /// Whether the thread that answers has ended.
+    has_ended: watch::Sender<bool>,
+}
 
 #[derive(Default)]
 struct Table {
@@ -64,28 +72,39 @@ pub(super) enum Begun {
 }
 
 impl Exchanges {
-    /// Begins with a request; `None` if there are too many.
+    /// Begins with a request of a POST; `None` if there are too many.
     pub(super) fn begin(&self, id: RequestId) -> Option<Begun> {
         let mut table = self.lock();
-        let known = table.by_id.get(&id).and_then(|port| table.by_port.get(port));
-        if let Some(exchange) = known.filter(|exchange| exchange.call.is_some()) {
+        if let Some((_, exchange)) = table.served(&id) {
             return Some(Begun::Again(exchange.answered.clone()));
         }
-        if table.by_port.len() >= MAX_EXCHANGES {
+        let port = table.free_port()?;
+        let answered = table.insert(port, id).answered.clone();
+        Some(Begun::New(port, answered))
+    }
+
+    /// Begins with a request of a socket, where its responses go; the port from which the instance gets it, also again: it then says that
+    /// it has it. `None` if there are too many.
+    pub(super) fn begin_on(&self, id: RequestId, socket: &Arc<SocketResponses>) -> Option<u16> {
+        let mut table = self.lock();
+        let served = table.served(&id).map(|(port, _)| port);
+        let port = served.or_else(|| table.free_port())?;
+        if !socket.begin(id, port) {
             return None;
         }
-        let port = table.free_port();
-        let (answer, answered) = oneshot::channel();
-        let answered = answered.shared();
-        let exchange = Exchange {
-            id,
-            call: None,
-            answer,
-            answered: answered.clone(),
+        let exchange = match served {
+            Some(_) => table.by_port.get_mut(&port)?,
+            None => table.insert(port, id),
         };
-        table.by_port.insert(port, exchange);
-        table.by_id.entry(id).or_insert(port);
-        Some(Begun::New(port, answered))
+        exchange.sockets.retain(|known| known.strong_count() > 0);
+        if !exchange
+            .sockets
+            .iter()
+            .any(|known| known.as_ptr() == Arc::as_ptr(socket))
+        {
+            exchange.sockets.push(Arc::downgrade(socket));
+        }
+        Some(port)
     }
 
     /// Notes that the call of a request is carried out.
@@ -123,26 +142,72 @@ impl Exchanges {
         self.lock().end(port, Some(datagram));
     }
 
-    /// Ends all requests with an error.
-    pub(super) fn clear(&self) {
+    /// Tells the sockets of a request that it has arrived.
+    fn acknowledge(&self, port: u16, datagram: &[u8]) {
+        if let Some(exchange) = self.lock().by_port.get(&port) {
+            for socket in exchange.sockets.iter().filter_map(Weak::upgrade) {
+                socket.respond(Bytes::copy_from_slice(datagram));
+            }
+        }
+    }
+
+    /// Ends all requests with an error, and takes no more.
+    pub(super) fn end(&self) {
         *self.lock() = Table::default();
+        self.has_ended.send_replace(true);
+    }
+
+    /// Whether nothing is answered any more.
+    pub(super) fn is_over(&self) -> bool {
+        *self.has_ended.borrow()
+    }
+
+    /// Waits until nothing is answered any more.
+    pub(super) async fn ended(&self) {
+        // The sender is here.
+        _ = self.has_ended.subscribe().wait_for(|has_ended| *has_ended).await;
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing panics between two changes of the table.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 
 impl Table {
-    fn free_port(&mut self) -> u16 {
+    /// Returns a port that no request has; `None` if there are too many.
+    fn free_port(&mut self) -> Option<u16> {
+        if self.by_port.len() >= MAX_EXCHANGES {
+            return None;
+        }
         // There are fewer requests than ports.
         loop {
             self.last_port = self.last_port % u16::MAX + 1;
             if !self.by_port.contains_key(&self.last_port) {
-                return self.last_port;
+                return Some(self.last_port);
             }
         }
+    }
+
+    /// Returns the request whose call is carried out, with its port.
+    fn served(&self, id: &RequestId) -> Option<(u16, &Exchange)> {
+        let port = *self.by_id.get(id)?;
+        let exchange = self.by_port.get(&port)?;
+        exchange.call.is_some().then_some((port, exchange))
+    }
+
+    fn insert(&mut self, port: u16, id: RequestId) -> &mut Exchange {
+        let (answer, answered) = oneshot::channel();
+        self.by_id.entry(id).or_insert(port);
+        self.by_port
+            .entry(port)
+            .insert_entry(Exchange {
+                id,
+                call: None,
+                answer,
+                answered: answered.shared(),
+                sockets: Vec::new(),
+            })
+            .into_mut()
     }
 
     fn end(&mut self, port: u16, datagram: Option<Bytes>) {
@@ -155,12 +220,18 @@ impl Table {
         if let Some(call) = exchange.call {
             self.by_call.remove(&call);
         }
+        for socket in exchange.sockets.iter().filter_map(Weak::upgrade) {
+            if let Some(datagram) = &datagram {
+                socket.respond(datagram.clone());
+            }
+            socket.end_request(&exchange.id, port);
+        }
         // Nobody waits any more if the connections are gone.
         _ = exchange.answer.send(datagram);
     }
 }
 
-/// Carries the datagrams of a server in requests over HTTP.
+/// Carries the datagrams of a server in requests over HTTP and WebSocket.
 pub(super) struct HttpPort {
     exchanges: Arc<Exchanges>,
     arrivals: Arrivals<Arrival>,
@@ -200,8 +271,10 @@ impl Way for HttpPort {
     }
 
     fn send(&mut self, target: SocketAddr, datagram: &[u8]) {
-        // The request stays open until there is an answer.
-        if !is_acknowledgement(datagram) {
+        // A POST stays open until there is an answer.
+        if is_acknowledgement(datagram) {
+            self.exchanges.acknowledge(target.port(), datagram);
+        } else {
             self.exchanges
                 .answer(target.port(), Bytes::copy_from_slice(datagram));
         }
@@ -227,7 +300,7 @@ impl Way for HttpPort {
 
 impl Drop for HttpPort {
     fn drop(&mut self) {
-        self.exchanges.clear();
+        self.exchanges.end();
     }
 }
 
@@ -294,7 +367,7 @@ mod tests {
         let Some(Begun::New(_, answered)) = exchanges.begin(id(u32::MAX)) else {
             panic!("there is room again");
         };
-        exchanges.clear();
+        exchanges.end();
         assert_eq!(outcome(answered), Some(Err(())));
     }
 }

@@ -16,8 +16,8 @@ use super::address::RpcAddress;
 use super::client::RpcAnswer;
 use super::endpoint::{address_of, endpoint_of};
 use super::engine::Engine;
-use super::posts::Posts;
 use super::thread::Role;
+use super::way::UrlCalls;
 use crate::error::Error;
 use crate::transport::is_public;
 
@@ -55,8 +55,8 @@ struct Waiting {
 pub(super) struct ClientRole {
     waiting: HashMap<u32, Waiting>,
     allows_private: bool,
-    /// Of calls over HTTP.
-    posts: Option<Arc<Posts>>,
+    /// Of calls to URLs.
+    urls: Option<Arc<dyn UrlCalls>>,
     request_ticket: Box<dyn Fn(u32) + Send>,
 }
 
@@ -64,13 +64,13 @@ impl ClientRole {
     /// A client without calls; `request_ticket` is told the number of a service whose calls wait for a ticket.
     pub(super) fn new(
         allows_private: bool,
-        posts: Option<Arc<Posts>>,
+        urls: Option<Arc<dyn UrlCalls>>,
         request_ticket: impl Fn(u32) + Send + 'static,
     ) -> Self {
         Self {
             waiting: HashMap::new(),
             allows_private,
-            posts,
+            urls,
             request_ticket: Box::new(request_ticket),
         }
     }
@@ -84,8 +84,8 @@ impl ClientRole {
             timeout_ms: new.timeout_ms,
             payload: &new.payload,
         });
-        if let Some(posts) = &self.posts {
-            posts.expect_until(Instant::now() + Duration::from_millis(u64::from(new.timeout_ms)));
+        if let Some(urls) = &self.urls {
+            urls.expect_until(Instant::now() + Duration::from_millis(u64::from(new.timeout_ms)));
         }
         let NewCall { target, answer, .. } = new;
         self.waiting.insert(new.call, Waiting { target, answer });
@@ -96,10 +96,10 @@ impl ClientRole {
             // Nobody waits any more if the caller has gone away.
             _ = answer.send(outcome);
         }
-        if let Some(posts) = &self.posts
+        if let Some(urls) = &self.urls
             && self.waiting.is_empty()
         {
-            posts.give_up();
+            urls.give_up();
         }
     }
 
@@ -123,8 +123,8 @@ impl ClientRole {
     }
 
     fn server_of(&self, source: SocketAddr) -> RpcAddress {
-        let url = self.posts.as_ref().and_then(|posts| posts.url_of(source));
-        url.map_or(RpcAddress::Udp(source), RpcAddress::Http)
+        let address = self.urls.as_ref().and_then(|urls| urls.address_of(source));
+        address.unwrap_or(RpcAddress::Udp(source))
     }
 }
 
@@ -145,7 +145,7 @@ impl Role for ClientRole {
 
     fn permits(&self, target: SocketAddr) -> bool {
         // Routers and servers name others to go to. A URL's address is checked when it is dialled.
-        self.posts.is_some() || self.allows_private || is_public(target.ip())
+        self.urls.is_some() || self.allows_private || is_public(target.ip())
     }
 
     fn follow(&mut self, output: &Output<'_>, _: &mut Engine) -> Result<(), Malformed> {

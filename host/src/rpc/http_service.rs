@@ -12,7 +12,7 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_MAX_AGE, ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER,
 };
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, request};
+use http::{Extensions, HeaderName, HeaderValue, Method, Request, Response, StatusCode, request};
 use http_body_util::{BodyExt as _, Full};
 use tokio::time::timeout;
 use tower_service::Service;
@@ -21,9 +21,11 @@ use super::arrivals::ArrivalSender;
 use super::binding::{Arrival, Begun, Exchanges};
 use super::datagram::RequestHead;
 use super::engine::MAX_MESSAGE_BYTES;
+use super::websocket_service::WebSockets;
 use crate::error::BoxError;
 use crate::shares::{Share, Shares};
 use crate::transport::network_of;
+use crate::upgrade;
 
 /// What bodies are to HTTP.
 pub(super) const DATAGRAM_TYPE: &str = "application/octet-stream";
@@ -52,16 +54,18 @@ static CORS: [(HeaderName, &str); 4] = [
 
 /// Why a request is not answered with a datagram.
 #[derive(Clone, Copy, Debug)]
-struct Refused(StatusCode, &'static str);
+pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str);
 
-const CROWDED: &str = "too many requests are under way";
+pub(super) const CROWDED: &str = "too many requests are under way";
 const TOO_LONG: Refused = Refused(
     StatusCode::PAYLOAD_TOO_LARGE,
     "a body is one datagram of at most 16 MiB",
 );
-const ENDED: Refused = Refused(StatusCode::SERVICE_UNAVAILABLE, "the server has ended");
+pub(super) const ENDED: Refused = Refused(StatusCode::SERVICE_UNAVAILABLE, "the server has ended");
 
-/// Answers calls over HTTP: a tower service for the URL that tickets name, at whatever path it is.
+/// Answers calls over HTTP and WebSocket: a tower service for the URL that tickets name, at whatever path it is.
+///
+/// WebSockets need a server whose connections can become others, as those of hyper (`with_upgrades`) and axum can.
 ///
 /// A server that puts a request's [`SocketAddr`] into its extensions lets it tell the networks of callers apart, of which each has a
 /// quarter of all places at most; calls without one count among all only.
@@ -75,24 +79,39 @@ struct HttpServing {
     bodies: Arc<Shares<IpAddr>>,
     exchanges: Arc<Exchanges>,
     arrivals: ArrivalSender<Arrival>,
+    sockets: WebSockets,
 }
 
 impl RpcHttpService {
     pub(super) fn new(exchanges: Arc<Exchanges>, arrivals: ArrivalSender<Arrival>) -> Self {
+        let open = Shares::new(SOURCE_OPEN, MAX_OPEN);
+        let bodies = Shares::new(SOURCE_HELD_BYTES, MAX_HELD_BYTES);
+        let sockets = WebSockets::new(
+            Arc::clone(&open),
+            Arc::clone(&bodies),
+            Arc::clone(&exchanges),
+            arrivals.clone(),
+        );
         Self {
             shared: Arc::new(HttpServing {
-                open: Shares::new(SOURCE_OPEN, MAX_OPEN),
-                bodies: Shares::new(SOURCE_HELD_BYTES, MAX_HELD_BYTES),
+                open,
+                bodies,
                 exchanges,
                 arrivals,
+                sockets,
             }),
         }
     }
 
-    async fn answer<B>(self, request: Request<B>) -> Response<Full<Bytes>>
+    async fn answer<B>(self, mut request: Request<B>) -> Response<Full<Bytes>>
     where
         B: http_body::Body<Error: Into<BoxError>>,
     {
+        if upgrade::is_asked(request.method(), request.headers()) {
+            let ip = ip_of(request.extensions());
+            let accepted = self.shared.sockets.accept(&mut request, ip);
+            return accepted.unwrap_or_else(refuse);
+        }
         let (head, body) = request.into_parts();
         if head.method == Method::OPTIONS {
             return respond(StatusCode::NO_CONTENT, Bytes::new());
@@ -118,8 +137,7 @@ impl HttpServing {
         B: http_body::Body<Error: Into<BoxError>>,
     {
         check_head(head)?;
-        let address = head.extensions.get::<SocketAddr>();
-        let ip = address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), SocketAddr::ip);
+        let ip = ip_of(&head.extensions);
         let network = network_of(ip);
         let _open = self
             .open
@@ -142,7 +160,7 @@ impl HttpServing {
             Begun::New(port, answered) => {
                 let source = SocketAddr::new(ip, port);
                 if !self.arrivals.send(Arrival { source, bytes, held }) {
-                    self.exchanges.clear();
+                    self.exchanges.end();
                     return Err(ENDED);
                 }
                 answered
@@ -174,6 +192,12 @@ impl core::fmt::Debug for RpcHttpService {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("RpcHttpService(..)")
     }
+}
+
+/// Returns where a request comes from.
+fn ip_of(extensions: &Extensions) -> IpAddr {
+    let address = extensions.get::<SocketAddr>();
+    address.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), SocketAddr::ip)
 }
 
 fn crowded() -> Refused {

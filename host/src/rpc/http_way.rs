@@ -20,7 +20,7 @@ use super::endpoint::endpoint_of;
 use super::engine::Engine;
 use super::http_service::{DATAGRAM_TYPE, MAX_BODY_BYTES};
 use super::posts::Posts;
-use super::way::Way;
+use super::way::{UrlCalls as _, Way};
 use crate::error::{BoxError, root_cause};
 use crate::transport::{PostClient, PrivateAddress};
 

@@ -1,4 +1,4 @@
-//! The threads of a client: one for UDP and one for HTTP, each begun with the first call over it. Tickets are of one of them: two instances
+//! The threads of a client: one each for UDP, HTTP and WebSocket, begun with the first call over it. Tickets are of one of them: two instances
 //! that shared one would seal different bytes with one nonce.
 
 use alloc::sync::Arc;
@@ -18,7 +18,8 @@ use super::http_way::HttpWay;
 use super::posts::Posts;
 use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::{OrderSender, RpcThread};
-use super::way::Way;
+use super::way::{UrlCalls, Way};
+use super::websocket_way::{Sockets, WebSocketWay};
 use crate::error::Error;
 use crate::lock::lock;
 use crate::transport::{Connector, post_client};
@@ -31,6 +32,8 @@ pub(super) struct Lines {
     udp: Mutex<Line>,
     http: Mutex<Line>,
     posts: Arc<Posts>,
+    websocket: Mutex<Line>,
+    sockets: Arc<Sockets>,
     allows_private: bool,
     request_ticket: RequestTicket,
     runtime: Runtime,
@@ -58,6 +61,8 @@ impl Lines {
             udp: Mutex::default(),
             http: Mutex::default(),
             posts: Arc::default(),
+            websocket: Mutex::default(),
+            sockets: Arc::default(),
             allows_private,
             request_ticket,
             runtime: Runtime::current(),
@@ -69,6 +74,7 @@ impl Lines {
         let line = match address {
             RpcAddress::Udp(_) => &self.udp,
             RpcAddress::Http(_) => &self.http,
+            RpcAddress::WebSocket(_) => &self.websocket,
         };
         lock(line).use_ticket(service, grant);
     }
@@ -81,6 +87,7 @@ impl Lines {
         match address {
             RpcAddress::Udp(address) => Ok((self.udp()?, *address)),
             RpcAddress::Http(url) => Ok((self.http()?, self.posts.endpoint_of(url))),
+            RpcAddress::WebSocket(url) => Ok((self.websocket()?, self.sockets.endpoint_of(url))),
         }
     }
 
@@ -106,18 +113,31 @@ impl Lines {
         Ok(sender)
     }
 
+    fn websocket(&self) -> Result<OrderSender<ClientOrder>, Error> {
+        let mut line = lock(&self.websocket);
+        if let Some(thread) = &line.thread {
+            return Ok(thread.sender().clone());
+        }
+        let sockets = Arc::clone(&self.sockets);
+        let connector = Connector::new(self.allows_private, &[])?;
+        let way = WebSocketWay::new(connector, Arc::clone(&sockets)).map_err(failed)?;
+        let sender = self.start(&mut line, way, HTTP_DATAGRAM_BYTES, Some(sockets))?;
+        self.sockets.set_orders(sender.clone());
+        Ok(sender)
+    }
+
     fn start(
         &self,
         line: &mut Line,
         way: impl Way,
         datagram_bytes: u32,
-        posts: Option<Arc<Posts>>,
+        urls: Option<Arc<dyn UrlCalls>>,
     ) -> Result<OrderSender<ClientOrder>, Error> {
         let mut engine = Engine::new(ClientConfig { datagram_bytes }.encode())?;
         use_kept(line.kept.drain(..), &mut engine)?;
         let (allows_private, request_ticket) = (self.allows_private, Arc::clone(&self.request_ticket));
         let role = move |sender: OrderSender<ClientOrder>| {
-            ClientRole::new(allows_private, posts, move |number| {
+            ClientRole::new(allows_private, urls, move |number| {
                 request_ticket(number, sender.clone());
             })
         };

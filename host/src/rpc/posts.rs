@@ -1,7 +1,6 @@
 //! The POSTs of a client that are under way, and the URLs that they go to.
 
-use alloc::collections::BTreeMap;
-use core::net::{Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -10,33 +9,33 @@ use http::Uri;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use super::address::RpcAddress;
 use super::calling::ClientOrder;
 use super::datagram::{RequestHead, Tag};
+use super::pauses::Pauses;
 use super::thread::OrderSender;
+use super::url_endpoints::UrlEndpoints;
+use super::way::UrlCalls;
 
-/// URLs that have an endpoint at a time, and of which a pause is remembered.
-const MAX_URLS: usize = 4096;
+/// The number of this way in endpoints that stand for URLs.
+const WAY: u16 = 0;
 /// POSTs at a time: each holds its datagram.
 const MAX_POSTS: usize = 4096;
 /// Longest pause that a server may ask for.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// What the calls of a client over HTTP share: its thread, its tasks and its callers use it.
-#[derive(Default)]
 pub(super) struct Posts {
     table: Mutex<Table>,
     orders: OnceLock<OrderSender<ClientOrder>>,
 }
 
-#[derive(Default)]
 struct Table {
-    by_url: HashMap<Uri, SocketAddr>,
-    by_number: BTreeMap<u32, Uri>,
-    last_number: u32,
+    endpoints: UrlEndpoints,
     /// By the tags of their datagrams.
     posts: HashMap<Tag, Post>,
-    /// Servers that have asked for a pause, and its end.
-    pauses: HashMap<SocketAddr, Instant>,
+    /// Servers that have asked for a pause.
+    pauses: Pauses,
     /// When the last of the calls ends.
     until: Option<Instant>,
 }
@@ -54,46 +53,23 @@ impl Posts {
         _ = self.orders.set(orders);
     }
 
-    /// Returns the endpoint that stands for a URL: of the prefix 100::/64, whose packets everybody discards (RFC 6666).
+    /// Returns the endpoint that stands for a URL.
     pub(super) fn endpoint_of(&self, url: &Uri) -> SocketAddr {
-        let mut table = self.lock();
-        if let Some(known) = table.by_url.get(url) {
-            return *known;
-        }
-        if table.by_url.len() >= MAX_URLS
-            && let Some((_, oldest)) = table.by_number.pop_first()
-        {
-            table.by_url.remove(&oldest);
-        }
-        table.last_number = table.last_number.wrapping_add(1);
-        let number = table.last_number;
-        let [high, low] = [number >> 16, number & 0xffff].map(|half| half as u16);
-        let endpoint = SocketAddr::from((Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, high, low), 0));
-        table.by_url.insert(url.clone(), endpoint);
-        table.by_number.insert(number, url.clone());
-        endpoint
+        self.lock().endpoints.endpoint_of(url)
     }
 
     /// Returns the URL that an endpoint stands for.
     pub(super) fn url_of(&self, endpoint: SocketAddr) -> Option<Uri> {
-        let SocketAddr::V6(endpoint) = endpoint else {
-            return None;
-        };
-        let [0x100, 0, 0, 0, 0, 0, high, low] = endpoint.ip().segments() else {
-            return None;
-        };
-        let number = u32::from(high) << 16 | u32::from(low);
-        self.lock().by_number.get(&number).cloned()
+        self.lock().endpoints.url_of(endpoint).cloned()
     }
 
     /// Begins a POST that `spawn` sends, unless its datagram is on the way already or the server has asked for a pause. A control packet
     /// withdraws the POST of its call.
     pub(super) fn begin(&self, target: SocketAddr, head: RequestHead, spawn: impl FnOnce() -> AbortHandle) {
         let mut table = self.lock();
-        if table.pauses.get(&target).is_some_and(|end| Instant::now() < *end) {
+        if table.pauses.includes(target) {
             return;
         }
-        table.pauses.remove(&target);
         // The server holds the response until it has the answer: what comes again asks for nothing more.
         if table.posts.contains_key(&head.tag) || table.posts.len() >= MAX_POSTS {
             return;
@@ -116,11 +92,7 @@ impl Posts {
 
     /// Sends nothing to a server for as long as it asks.
     pub(super) fn pause(&self, target: SocketAddr, pause: Duration) {
-        let mut table = self.lock();
-        if table.pauses.len() >= MAX_URLS {
-            table.pauses.clear();
-        }
-        table.pauses.insert(target, Instant::now() + pause.min(MAX_PAUSE));
+        self.lock().pauses.begin(target, pause.min(MAX_PAUSE));
     }
 
     /// Ends the calls to a server that may not be dialled.
@@ -130,27 +102,46 @@ impl Posts {
         }
     }
 
-    /// Notes a call that ends by then.
-    pub(super) fn expect_until(&self, until: Instant) {
-        let mut table = self.lock();
-        table.until = table.until.max(Some(until));
-    }
-
     /// When the last of the calls ends.
     pub(super) fn until(&self) -> Option<Instant> {
         self.lock().until
     }
 
-    /// Gives up POSTs that no call waits for: all but those that tell a server so.
-    pub(super) fn give_up(&self) {
-        let mut table = self.lock();
-        table.until = None;
-        table.withdraw(|_| true);
-    }
-
     fn lock(&self) -> MutexGuard<'_, Table> {
         // Nothing panics between two changes of the table.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Posts {
+    fn default() -> Self {
+        Self {
+            table: Mutex::new(Table {
+                endpoints: UrlEndpoints::new(WAY),
+                posts: HashMap::new(),
+                pauses: Pauses::default(),
+                until: None,
+            }),
+            orders: OnceLock::new(),
+        }
+    }
+}
+
+impl UrlCalls for Posts {
+    fn address_of(&self, endpoint: SocketAddr) -> Option<RpcAddress> {
+        self.url_of(endpoint).map(RpcAddress::Http)
+    }
+
+    fn expect_until(&self, until: Instant) {
+        let mut table = self.lock();
+        table.until = table.until.max(Some(until));
+    }
+
+    /// Gives up POSTs that no call waits for: all but those that tell a server so.
+    fn give_up(&self) {
+        let mut table = self.lock();
+        table.until = None;
+        table.withdraw(|_| true);
     }
 }
 
@@ -182,6 +173,7 @@ mod tests {
             id: [tag; 118],
             is_part: false,
             is_control,
+            is_cancel: false,
         }
     }
 
@@ -193,27 +185,6 @@ mod tests {
             tokio::spawn(core::future::pending::<()>()).abort_handle()
         });
         is_sent
-    }
-
-    #[test]
-    fn urls_return_from_their_endpoints_and_the_oldest_is_forgotten() {
-        let posts = Posts::default();
-        let first = posts.endpoint_of(&url(0));
-        assert_eq!(posts.endpoint_of(&url(0)), first);
-        for number in 1..MAX_URLS {
-            let endpoint = posts.endpoint_of(&url(number));
-            assert_eq!(posts.url_of(endpoint), Some(url(number)));
-        }
-        assert_eq!(posts.url_of(first), Some(url(0)));
-        posts.endpoint_of(&url(MAX_URLS));
-        assert_eq!(posts.url_of(first), None);
-        for stranger in ["[100::1:0:1]:0", "[2001:db8::1]:1", "192.0.2.1:1"] {
-            assert_eq!(
-                posts.url_of(stranger.parse().expect("an address")),
-                None,
-                "{stranger}"
-            );
-        }
     }
 
     #[tokio::test(start_paused = true)]

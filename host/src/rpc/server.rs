@@ -70,7 +70,7 @@ impl RpcServerBuilder {
         self
     }
 
-    /// Answers calls over HTTP, too, as [`RpcServer::http`] gets them: with a thread and an instance of its own.
+    /// Answers calls over HTTP and WebSocket, too, as [`RpcServer::http`] gets them: with a thread and an instance of its own.
     #[must_use]
     pub fn http(mut self) -> Self {
         self.serves_http = true;
@@ -182,7 +182,7 @@ impl RpcServer {
         self.address
     }
 
-    /// What answers calls over HTTP; `None` unless [`RpcServerBuilder::http`] has asked for it.
+    /// What answers calls over HTTP and WebSocket; `None` unless [`RpcServerBuilder::http`] has asked for it.
     #[must_use]
     pub fn http(&self) -> Option<RpcHttpService> {
         self.http.clone()

@@ -45,6 +45,7 @@ mod rpc_pre_shared_key;
 #[cfg(feature = "procedures")]
 mod rpc_procedures;
 mod rpc_session;
+mod rpc_websocket;
 mod serve;
 mod simulated;
 mod telemetry;

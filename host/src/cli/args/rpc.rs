@@ -118,7 +118,7 @@ pub(crate) struct RpcServeCommand {
     /// Address at which calls arrive
     #[arg(long, value_name = "IP:PORT", default_value = "0.0.0.0:7400", value_parser = socket_address)]
     pub(crate) udp: SocketAddr,
-    /// Address at which calls over HTTP arrive, of callers or of a proxy that speaks TLS
+    /// Address at which calls over HTTP and WebSocket arrive, of callers or of a proxy that speaks TLS
     #[arg(long, value_name = "IP:PORT", value_parser = socket_address)]
     pub(crate) http: Option<SocketAddr>,
     /// Where callers reach --udp or --http, IP:PORT or a URL, if that is elsewhere; may be given up to four times, the preferred one first

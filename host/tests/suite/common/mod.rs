@@ -7,6 +7,7 @@ pub(crate) mod raw;
 pub(crate) mod run;
 pub(crate) mod running;
 pub(crate) mod sidecar;
+pub(crate) mod sockets;
 pub(crate) mod tickets;
 
 use core::time::Duration;
