@@ -1,6 +1,6 @@
 /**
  * RPC with tickets from the mesh: the wasmtime host and the package each call a service of the other over UDP, also through routers of the
- * other, and over HTTP, and a Worker both over HTTP.
+ * other, and over HTTP and WebSocket, and a Worker both over HTTP.
  */
 import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -13,8 +13,8 @@ import {
   createRpcClient,
   createRpcRouter,
   createRpcServer,
+  type NodeRpcServer,
   type RpcClient,
-  type RpcServer,
 } from "selfsame/rpc";
 import { freePort } from "selfsame-twiitr/ports";
 
@@ -38,11 +38,12 @@ let packageAddress: string;
 let mesh: NodeMesh;
 let bootstrap: string;
 let client: RpcClient;
-let server: RpcServer;
+let server: NodeRpcServer;
 let web: Server;
-/** Where the host answers over HTTP, and the package. */
+/** Where the host answers over HTTP, and the package, and both over WebSocket. */
 let hostUrl: string;
 let webUrl: string;
+const socketUrlOf = (url: string): string => url.replace("http:", "ws:");
 let worker: Awaited<ReturnType<typeof startWorker>>;
 
 before(async () => {
@@ -102,7 +103,9 @@ before(async () => {
   await mesh.serve("package-echo", server.tickets(packageAddress), UNOWNED);
   web = await serve({ fetch: (request, info) => server.fetch(request, info), hostname: "127.0.0.1" });
   webUrl = `http://127.0.0.1:${(web.address() as AddressInfo).port}/rpc`;
+  server.attach(web, "/rpc");
   await mesh.serve("package-web", server.tickets(webUrl), UNOWNED);
+  await mesh.serve("package-sockets", server.tickets(socketUrlOf(webUrl)), UNOWNED);
   const settings = { network: NETWORK, port: await freePort(8790), bootstrap };
   worker = await startWorker("edge-tests/rpc/mesh/worker.ts", settings, folder);
 });
@@ -122,20 +125,28 @@ for (const idempotent of [false, true]) {
   it(`the package calls the host, ${idempotent ? "idempotent" : "bound to one replica"}`, async () => {
     for (const bytes of [0, 4, 1024 * 1024]) {
       const payload = new Uint8Array(bytes).map((_, at) => at * 7 + (at >> 8));
-      for (const server of [undefined, hostUrl]) {
+      for (const server of [undefined, hostUrl, socketUrlOf(hostUrl)]) {
         const answer = await client.call("host-echo", payload, { idempotent, server });
         assert.equal(Buffer.compare(answer.payload, payload), 0, `${bytes} bytes`);
-        assert.equal(answer.server === hostUrl, server === hostUrl);
+        if (server !== undefined) assert.equal(answer.server, server);
       }
     }
   });
 }
 
 it("the host calls the package", async () => {
-  const at = ["--network", NETWORK, "--join", bootstrap, "--unowned", "--allow-private"];
+  const mesh = ["--network", NETWORK, "--join", bootstrap, "--unowned", "--allow-private"];
   for (const text of ["ping", "x".repeat(100_000)]) {
-    for (const to of [["package-echo"], ["package-web"], ["package-echo", "--server", webUrl]]) {
-      assert.equal(await run(selfsame(), ["rpc", "call", ...to, ...at, "-d", text]), text);
+    const at = (url: string): string[] => ["package-echo", "--server", url];
+    const targets = [
+      ["package-echo"],
+      ["package-web"],
+      ["package-sockets"],
+      at(webUrl),
+      at(socketUrlOf(webUrl)),
+    ];
+    for (const to of targets) {
+      assert.equal(await run(selfsame(), ["rpc", "call", ...to, ...mesh, "-d", text]), text);
     }
   }
 });
