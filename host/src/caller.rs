@@ -16,4 +16,6 @@ pub struct Caller {
 pub enum Assurance {
     /// The caller proved it in a handshake.
     Session,
+    /// Of HTTP by RPC: a replica of the service issued the caller a ticket after that.
+    Ticket,
 }

@@ -59,6 +59,20 @@ pub(crate) async fn exchange_upgrade(stream: Stream) -> Result<Response<Body>, E
     body_of(response, &Method::GET, first, inlet, None)
 }
 
+/// Reads an answer whose request was sent otherwise; `pulling` brings it, and ends with its body.
+pub(crate) async fn answer_on(
+    mut inlet: Inlet,
+    method: &Method,
+    pulling: Task,
+) -> Result<Response<Body>, Error> {
+    inlet.on_drop(OnDrop::Reset(Code::Cancelled));
+    let (response, first) = receive_head(&mut inlet).await?;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Error::from_code(Code::BadMessage));
+    }
+    body_of(response, method, first, inlet, Some(pulling))
+}
+
 /// Puts the body to the head of an answer.
 fn body_of(
     response: Response<()>,

@@ -228,7 +228,15 @@ pub(crate) enum Allow {
     If(Arc<dyn Fn(&Caller) -> bool + Send + Sync>),
 }
 
+/// An extension of requests of a service that decides who may call it
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gated;
+
 impl Allow {
+    pub(crate) fn is_everyone(&self) -> bool {
+        matches!(self, Self::Everyone)
+    }
+
     pub(crate) fn permits(&self, caller: &Caller) -> bool {
         match self {
             Self::Everyone => true,

@@ -110,6 +110,11 @@ mod client;
 pub use client::{RpcAnswer, RpcClient, RpcOptions};
 
 #[cfg(feature = "procedures")]
+mod fetch;
+#[cfg(feature = "procedures")]
+pub use fetch::RpcFetchService;
+
+#[cfg(feature = "procedures")]
 mod procedures;
 #[cfg(feature = "procedures")]
 pub use procedures::{RpcContext, RpcProcedure, RpcProcedures, RpcStream, RpcStreamProcedure};

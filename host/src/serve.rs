@@ -27,7 +27,7 @@ use crate::error::{BoxError, Error};
 use crate::length;
 use crate::message::{decode_request, encode_response, has_no_body, is_bodiless};
 use crate::observe::{self, Served, Watcher};
-use crate::options::{Allow, ServeOptions};
+use crate::options::{Allow, Gated, ServeOptions};
 use crate::stream::{Inlet, Outlet, Stream};
 use crate::upgrade::{self, Upgraded};
 use crate::uploads::Uploads;
@@ -48,6 +48,7 @@ pub(crate) struct Incoming {
     pub(crate) stream: Stream,
     pub(crate) service: String,
     pub(crate) head: Bytes,
+    pub(crate) assurance: Assurance,
 }
 
 /// The handlers of a node
@@ -86,24 +87,7 @@ impl Services {
         S: Clone + Send + 'static,
         B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
     {
-        let service = Mutex::new(service);
-        let handler: Handler = Arc::new(move |request| {
-            // A clone for each request, so that one that is not ready does not block the others.
-            let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            Box::pin(async move {
-                core::future::poll_fn(|context| service.poll_ready(context))
-                    .await
-                    .map_err(Into::into)?;
-                let response = service.call(request).await.map_err(Into::into)?;
-                Ok(response.map(any_body))
-            })
-        });
-        let offer = Offer {
-            version: options.version_name().to_owned(),
-            allow: options.access(),
-            handler,
-        };
-        self.set(name, Some(offer))
+        self.set(name, Some(Offer::new(options, service)))
     }
 
     /// Sets who answers the requests for a name, or that nobody does; returns who did.
@@ -176,7 +160,8 @@ impl Services {
     }
 }
 
-async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher, uploads: &Arc<Uploads>) {
+/// Serves a stream.
+pub(crate) async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher, uploads: &Arc<Uploads>) {
     let Incoming {
         stream: Stream {
             peer,
@@ -185,16 +170,14 @@ async fn serve(offer: Offer, incoming: Incoming, watcher: &Watcher, uploads: &Ar
         },
         service,
         head,
+        assurance,
     } = incoming;
     let Ok(request) = decode_request(&service, &head) else {
         tracing::debug!(%peer, service, "the head of a request does not decode");
         return outlet.reset_with(Code::BadMessage);
     };
     let (mut head, ()) = request.into_parts();
-    head.extensions.insert(Caller {
-        peer,
-        assurance: Assurance::Session,
-    });
+    head.extensions.insert(Caller { peer, assurance });
     let observed = watcher.serve(&mut head, &Served::new(&service, &offer.version, peer));
     let request = Request::from_parts(head, ());
     outlet.reset_with(Code::HandlerFailed);
@@ -290,8 +273,38 @@ async fn serve_upgrade(
 }
 
 impl Offer {
+    pub(crate) fn new<S, B>(options: &ServeOptions, service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        let service = Mutex::new(service);
+        let handler: Handler = Arc::new(move |request| {
+            // A clone for each request, so that one that is not ready does not block the others.
+            let mut service = service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            Box::pin(async move {
+                core::future::poll_fn(|context| service.poll_ready(context))
+                    .await
+                    .map_err(Into::into)?;
+                let response = service.call(request).await.map_err(Into::into)?;
+                Ok(response.map(any_body))
+            })
+        });
+        Self {
+            version: options.version_name().to_owned(),
+            allow: options.access(),
+            handler,
+        }
+    }
+
+    /// Answers a request whose caller is known.
+    pub(crate) async fn answer(&self, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
+        (self.handler)(request).await
+    }
+
     /// The answer to a request, whatever the handler does.
-    async fn respond(&self, name: &str, request: Request<Body>) -> Response<AnyBody> {
+    async fn respond(&self, name: &str, mut request: Request<Body>) -> Response<AnyBody> {
         let Some(caller) = request.extensions().get::<Caller>().copied() else {
             return problem(StatusCode::FORBIDDEN);
         };
@@ -299,6 +312,9 @@ impl Offer {
         if !self.allow.permits(&caller) {
             tracing::warn!(%peer, service = name, "caller is not allowed");
             return problem(StatusCode::FORBIDDEN);
+        }
+        if !self.allow.is_everyone() {
+            request.extensions_mut().insert(Gated);
         }
         let answered = AssertUnwindSafe(async { (self.handler)(request).await }).catch_unwind();
         match answered.await {

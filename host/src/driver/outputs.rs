@@ -8,6 +8,7 @@ use selfsame_codec::{BatchReader, Code, EventKind, Input, LogLevel, Output};
 
 use super::refusal::{join_failure, joining};
 use super::{Driver, Pending};
+use crate::caller::Assurance;
 use crate::error::Error;
 use crate::event::Event;
 use crate::handle::{Control, DialKey, Effect, Waiter};
@@ -199,6 +200,7 @@ impl Driver {
                 stream: opened,
                 service: service.into(),
                 head,
+                assurance: Assurance::Session,
             };
             return self.services.accept(&self.runtime, incoming);
         }

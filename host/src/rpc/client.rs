@@ -1,6 +1,7 @@
 //! A client of any number of services.
 
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -78,6 +79,11 @@ impl RpcOptions {
         self
     }
 
+    #[cfg(feature = "procedures")]
+    pub(super) fn longest(&self) -> Duration {
+        self.timeout
+    }
+
     /// The server to call, in place of the one that the ticket came from: any replica of the service opens it.
     #[must_use]
     pub fn server(mut self, address: impl Into<RpcAddress>) -> Self {
@@ -130,6 +136,8 @@ struct ServiceEntry {
     number: u32,
     /// When the first call began that brings its ticket.
     bringing_since: Mutex<Option<Instant>>,
+    /// Whether its ticket says that it carries no HTTP.
+    lacks_http: AtomicBool,
     /// Where it is called, as it said last.
     place: tokio::sync::Mutex<Option<Place>>,
 }
@@ -344,9 +352,24 @@ impl RpcClient {
         timeout_at(deadline.into(), asking).await.unwrap_or_else(late)
     }
 
+    /// Whether a service has tickets that are for HTTP, or may be.
+    #[cfg(feature = "procedures")]
+    pub(super) async fn carries_http(
+        &self,
+        service: &str,
+        deadline: tokio::time::Instant,
+    ) -> Result<bool, Error> {
+        let entry = self.shared.services.of(service);
+        let place = self.place_of(&entry, deadline.into_std()).await?;
+        Ok(place != Place::Session && !entry.lacks_http.load(Ordering::Relaxed))
+    }
+
     fn use_keys(&self, entry: &ServiceEntry, placed: PlacedKeys) -> Place {
         match placed {
             PlacedKeys::Ticket(address, ticket) => {
+                entry
+                    .lacks_http
+                    .store(ticket.carries_http == Some(false), Ordering::Relaxed);
                 let lines = &self.shared.lines;
                 lines.use_ticket(&address, entry.number, ticket.grant);
                 Place::Server(address)
@@ -379,6 +402,7 @@ impl Services {
             name: name.into(),
             number: by_number.len() as u32,
             bringing_since: Mutex::default(),
+            lacks_http: AtomicBool::new(false),
             place: tokio::sync::Mutex::default(),
         });
         by_number.push(Arc::clone(&entry));

@@ -107,6 +107,7 @@ impl PreSharedKey {
         Ok(RpcTicket {
             grant,
             addresses: vec![address.clone()],
+            carries_http: None,
         })
     }
 }

@@ -19,13 +19,13 @@ mod limits;
 mod json;
 
 mod wire;
-use wire::{Answer, Failure, Request};
+pub(super) use wire::{Answer, Batch, Failure, Request, StreamId};
 
 mod batches;
-use batches::ItemStream;
+pub(super) use batches::{ItemFormat, ItemStream};
 
 mod streams;
-use streams::StreamTable;
+pub(super) use streams::StreamTable;
 
 mod client;
 pub use client::RpcStream;
@@ -208,7 +208,7 @@ impl RpcProcedures {
     /// The handler of a server.
     pub fn into_handler(self) -> impl Fn(RpcRequest) -> AnswerFuture + Send + Sync + 'static {
         let served = self.served;
-        let streams = StreamTable::new();
+        let streams = StreamTable::new(ItemFormat::Json);
         move |request| answer(&served, &streams, request)
     }
 
@@ -237,6 +237,19 @@ fn answer(
     streams: &Arc<StreamTable>,
     request: RpcRequest,
 ) -> AnswerFuture {
+    let is_idempotent = request.is_idempotent;
+    answer_with(streams, request, |name, value, context| {
+        find(served, name, is_idempotent)
+            .map(|found| (found.begin)(value.to_vec(), context, Arc::clone(streams)))
+    })
+}
+
+/// Answers a request about streams, and one that begins something by `begin`.
+pub(super) fn answer_with(
+    streams: &Arc<StreamTable>,
+    request: RpcRequest,
+    begin: impl FnOnce(&[u8], &[u8], RpcContext) -> Result<AnswerFuture, Failure>,
+) -> AnswerFuture {
     let context = RpcContext {
         caller: request.caller,
         source: request.source,
@@ -244,8 +257,8 @@ fn answer(
     };
     let answering: AnswerFuture = match Request::decode(&request.payload) {
         Err(refusal) => return ready(Err(refusal)),
-        Ok(Request::Begin { name, value }) => match find(served, name, request.is_idempotent) {
-            Ok(found) => (found.begin)(value.to_vec(), context, Arc::clone(streams)),
+        Ok(Request::Begin { name, value }) => match begin(name, value, context) {
+            Ok(answering) => answering,
             Err(failure) => return ready(Ok(Answer::Failure(&failure).encode())),
         },
         Ok(Request::Ask { stream, number }) => {

@@ -5,12 +5,18 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::io;
 
+#[cfg(feature = "procedures")]
+use http::{Request, Response};
 use selfsame_codec::rpc::ServerConfig;
+#[cfg(feature = "procedures")]
+use tower_service::Service;
 
 use super::address::RpcAddress;
 use super::answering::{Handler, RpcRefusal, RpcRequest, handler_of};
 use super::binding::{Exchanges, HttpPort};
 use super::engine::{Engine, unix_us};
+#[cfg(feature = "procedures")]
+use super::fetch::{HttpService, RpcFetchService};
 use super::held_keys::{HeldKeys, RpcTicketKey};
 use super::http_service::{HTTP_DATAGRAM_BYTES, RpcHttpService};
 use super::keys::TicketKeys;
@@ -19,10 +25,16 @@ use super::serving::{ServerOrder, ServerRole};
 use super::session_service::SessionCalls;
 use super::socket::{DATAGRAM_BYTES, Socket};
 use super::thread::RpcThread;
-use super::ticket::RpcTicketService;
+use super::ticket::{Carries, RpcTicketService};
 use super::way::Way;
+#[cfg(feature = "procedures")]
+use crate::body::Body;
+#[cfg(feature = "procedures")]
+use crate::error::BoxError;
 use crate::error::Error;
 use crate::keys::{Seed, random_bytes};
+#[cfg(feature = "procedures")]
+use crate::options::ServeOptions;
 
 /// How long a ticket is good unless the builder says otherwise.
 const TICKET_LIFE: Duration = Duration::from_secs(3600);
@@ -93,12 +105,46 @@ impl RpcServerBuilder {
     {
         let handler = handler_of(handler);
         let session_calls = SessionCalls::new(Arc::clone(&handler), self.is_idempotent);
+        let mut server = self.begin(address, &handler)?;
+        server.session_calls = Some(Arc::new(session_calls));
+        Ok(server)
+    }
+
+    /// As [`Self::start`], for a service that answers HTTP by RPC: requests of GET, HEAD, OPTIONS, PUT and DELETE are the calls that
+    /// [`Self::idempotent`] is about. Of the options those count that say who may call.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    ///
+    /// # Panics
+    /// Outside a Tokio runtime.
+    #[cfg(feature = "procedures")]
+    pub fn start_service<S, B>(
+        self,
+        address: SocketAddr,
+        options: &ServeOptions,
+        service: S,
+    ) -> Result<RpcServer, Error>
+    where
+        S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>, Future: Send>,
+        S: Clone + Send + 'static,
+        B: http_body::Body<Data: Send, Error: Into<BoxError>> + Send + 'static,
+    {
+        let service = HttpService::new(&self.service, options, service);
+        let mut server = self.begin(address, &service.handler())?;
+        server.service = Some(service);
+        Ok(server)
+    }
+
+    fn begin(self, address: SocketAddr, handler: &Handler) -> Result<RpcServer, Error> {
         let mut server = RpcServer {
             address,
             threads: Vec::new(),
             keys: HeldKeys::new(&self.ticket_key, self.ticket_life)?,
-            session_calls: Arc::new(session_calls),
+            session_calls: None,
             http: None,
+            #[cfg(feature = "procedures")]
+            service: None,
         };
         let secrets = server.keys.encode();
         let failed_at = |error| Error::io(address, error);
@@ -108,14 +154,14 @@ impl RpcServerBuilder {
         let beside = beside.collect::<io::Result<Vec<_>>>().map_err(failed_at)?;
         for socket in core::iter::once(first).chain(beside) {
             let config = self.config(&secrets, DATAGRAM_BYTES, false)?;
-            server.start_thread(socket, config, &handler)?;
+            server.start_thread(socket, config, handler)?;
         }
         if self.serves_http {
             let exchanges = Arc::<Exchanges>::default();
             let port = HttpPort::new(Arc::clone(&exchanges)).map_err(failed)?;
             server.http = Some(RpcHttpService::new(exchanges, port.sender()));
             let config = self.config(&secrets, HTTP_DATAGRAM_BYTES, true)?;
-            server.start_thread(port, config, &handler)?;
+            server.start_thread(port, config, handler)?;
         }
         let senders = server.threads.iter().map(|thread| thread.sender().clone());
         server.keys.follow(senders.collect());
@@ -148,8 +194,11 @@ pub struct RpcServer {
     address: SocketAddr,
     threads: Vec<RpcThread<ServerOrder>>,
     keys: HeldKeys,
-    session_calls: Arc<SessionCalls>,
+    /// `None` where calls carry HTTP.
+    session_calls: Option<Arc<SessionCalls>>,
     http: Option<RpcHttpService>,
+    #[cfg(feature = "procedures")]
+    service: Option<HttpService>,
 }
 
 impl RpcServer {
@@ -201,8 +250,40 @@ impl RpcServer {
             self.threads[0].sender().clone(),
             addresses,
             self.keys.shared().cloned(),
-            &self.session_calls,
+            &self
+                .session_calls
+                .as_ref()
+                .map(Arc::downgrade)
+                .unwrap_or_default(),
+            self.carries(),
         )
+    }
+
+    #[cfg(feature = "procedures")]
+    fn carries(&self) -> Carries {
+        self.service.as_ref().map_or(Carries::Calls, HttpService::carries)
+    }
+
+    #[cfg(not(feature = "procedures"))]
+    fn carries(&self) -> Carries {
+        Carries::Calls
+    }
+
+    /// What answers requests of HTTP in sessions of the mesh, too, beside that which [`Self::tickets`] does; `None` unless the server was
+    /// started with a service of HTTP.
+    ///
+    /// # Errors
+    /// As [`Self::tickets`].
+    #[cfg(feature = "procedures")]
+    pub fn service(
+        &self,
+        addresses: impl IntoIterator<Item = impl Into<RpcAddress>>,
+    ) -> Result<Option<RpcFetchService>, Error> {
+        let Some(service) = &self.service else {
+            return Ok(None);
+        };
+        let tickets = self.tickets(addresses)?;
+        Ok(Some(RpcFetchService::new(tickets, service.clone())))
     }
 
     /// Replaces all ticket keys: tickets that are out open nothing any more.

@@ -22,8 +22,8 @@ use crate::shares::Shares;
 use crate::transport::network_of;
 
 /// Most bytes of long requests until their calls end, of all sources and of one.
-const MAX_HELD_BYTES: usize = 8 * MAX_MESSAGE_BYTES;
-const SOURCE_HELD_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
+pub(super) const MAX_HELD_BYTES: usize = 8 * MAX_MESSAGE_BYTES;
+pub(super) const SOURCE_HELD_BYTES: usize = 2 * MAX_MESSAGE_BYTES;
 
 /// An order for the thread of a server.
 pub(super) enum ServerOrder {

@@ -25,10 +25,14 @@ use crate::caller::Caller;
 use crate::error::Error;
 use crate::id::PeerId;
 use crate::node::Node;
+use crate::options::Gated;
 
 /// Where a service issues tickets (RFC 8615).
 pub const TICKET_PATH: &str = "/.well-known/selfsame-rpc";
 const VERSION: u64 = 2;
+/// Says that the tickets of a service are for HTTP.
+const CARRIES_FIELD: &str = "selfsame-rpc-carries";
+const HTTP: &str = "http";
 const GRANT_BYTES: usize = 92 + 32 + 4;
 const MAX_ADDRESSES: usize = 4;
 /// Longest answer to a request for a ticket: the grant, the addresses, and what frames them.
@@ -43,6 +47,8 @@ pub struct RpcTicket {
     pub(super) grant: Zeroizing<Vec<u8>>,
     /// Where the server is reached, the address first that it prefers.
     pub addresses: Vec<RpcAddress>,
+    /// Whether the service carries HTTP, where that is known.
+    pub(super) carries_http: Option<bool>,
 }
 
 impl RpcTicket {
@@ -103,7 +109,11 @@ impl RpcTicket {
             addresses.extend(decoder.text(MAX_ADDRESS_BYTES)?.parse());
         }
         decoder.finish()?;
-        Ok(Self { grant, addresses })
+        Ok(Self {
+            grant,
+            addresses,
+            carries_http: None,
+        })
     }
 }
 
@@ -202,9 +212,17 @@ impl RpcTickets for Node {
                     format!("the provider answers {status} to a request for a ticket: does it serve RPC?");
                 return Err(Error::core(Code::NoService.as_u16(), &text));
             }
+            let carries_http = response
+                .headers()
+                .get(CARRIES_FIELD)
+                .is_some_and(|carried| carried == HTTP);
             let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER_BYTES);
             let bytes = Zeroizing::new(body.collect().await.map_err(Error::Body)?.to_bytes().to_vec());
-            RpcKeys::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))
+            let mut keys = RpcKeys::decode(&bytes).map_err(|Malformed| Error::from_code(Code::BadMessage))?;
+            if let RpcKeys::Ticket(ticket) = &mut keys {
+                ticket.carries_http = Some(carries_http);
+            }
+            Ok(keys)
         })
     }
 
@@ -230,6 +248,16 @@ pub struct RpcTicketService {
     keys: Option<SharedTicketKeys>,
     /// Those of the server, while it is there.
     session_calls: Weak<SessionCalls>,
+    carries: Carries,
+}
+
+/// What the calls of a service carry
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carries {
+    /// Bytes, in sessions, too.
+    Calls,
+    /// HTTP; who may call it is decided, or everybody may.
+    Http { is_gated: bool },
 }
 
 impl RpcTicketService {
@@ -237,7 +265,8 @@ impl RpcTicketService {
         sender: OrderSender<ServerOrder>,
         addresses: impl IntoIterator<Item = impl Into<RpcAddress>>,
         keys: Option<SharedTicketKeys>,
-        session_calls: &Arc<SessionCalls>,
+        session_calls: &Weak<SessionCalls>,
+        carries: Carries,
     ) -> Result<Self, Error> {
         let addresses: Arc<[RpcAddress]> = addresses.into_iter().map(Into::into).collect();
         if !(1..=MAX_ADDRESSES).contains(&addresses.len()) {
@@ -252,7 +281,8 @@ impl RpcTicketService {
             sender,
             addresses,
             keys,
-            session_calls: Arc::downgrade(session_calls),
+            session_calls: Weak::clone(session_calls),
+            carries,
         })
     }
 
@@ -263,7 +293,13 @@ impl RpcTicketService {
         };
         match (&self.keys, request.uri().path()) {
             (Some(keys), KEYS_PATH) => keys.answer(request.method(), caller.peer).await,
+            (_, TICKET_PATH) if self.lacks_gate(&request) => {
+                let text = "the service decides in sessions who may call it, and not by RPC: it gives out no tickets";
+                tracing::error!("{text}");
+                status(StatusCode::NOT_FOUND)
+            }
             (_, TICKET_PATH) => self.issue(request.method(), caller.peer).await,
+            _ if self.carries != Carries::Calls => status(StatusCode::NOT_FOUND),
             _ => match self.session_calls.upgrade() {
                 Some(calls) => self.answer_call(&calls, caller.peer, request).await,
                 None => status(StatusCode::SERVICE_UNAVAILABLE),
@@ -271,12 +307,25 @@ impl RpcTicketService {
         }
     }
 
+    /// Whether a ticket would lead past those who decide about requests in sessions.
+    fn lacks_gate(&self, request: &Request<Body>) -> bool {
+        let is_gated = request.extensions().get::<Gated>().is_some();
+        is_gated && self.carries == Carries::Http { is_gated: false }
+    }
+
     async fn issue(&self, method: &Method, caller: PeerId) -> Response<Body> {
         if *method != Method::POST {
             return status(StatusCode::METHOD_NOT_ALLOWED);
         }
         match self.ticket(caller).await {
-            Some(ticket) => Response::new(Body::from(ticket.encode())),
+            Some(ticket) => {
+                let mut response = Response::new(Body::from(ticket.encode()));
+                if self.carries != Carries::Calls {
+                    let http = HeaderValue::from_static(HTTP);
+                    response.headers_mut().insert(CARRIES_FIELD, http);
+                }
+                response
+            }
             None => status(StatusCode::SERVICE_UNAVAILABLE),
         }
     }
@@ -309,6 +358,7 @@ impl RpcTicketService {
         Some(RpcTicket {
             grant: Zeroizing::new(issued.await.ok()?),
             addresses: self.addresses.to_vec(),
+            carries_http: None,
         })
     }
 }
@@ -343,6 +393,7 @@ mod tests {
         RpcTicket {
             grant: Zeroizing::new(vec![7; GRANT_BYTES]),
             addresses: addresses.collect(),
+            carries_http: None,
         }
     }
 

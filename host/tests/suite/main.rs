@@ -38,6 +38,7 @@ mod requests;
 mod restart;
 mod rpc;
 mod rpc_cli;
+mod rpc_fetch;
 mod rpc_first_call;
 mod rpc_http;
 mod rpc_keys;

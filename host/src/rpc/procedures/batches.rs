@@ -12,18 +12,28 @@ use super::wire::{Answer, Batch, Failure, StreamId};
 use crate::rpc::RpcRefusal;
 use crate::rpc::answering::Outcome;
 
-/// Items as JSON.
-pub(super) type ItemStream = Pin<Box<dyn Stream<Item = Result<Vec<u8>, RpcRefusal>> + Send>>;
+/// Encoded items.
+pub(in crate::rpc) type ItemStream = Pin<Box<dyn Stream<Item = Result<Vec<u8>, RpcRefusal>> + Send>>;
+
+/// How the items of a batch follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::rpc) enum ItemFormat {
+    /// In an array.
+    Json,
+    /// As they are.
+    Bytes,
+}
 
 /// A stream's items, and its latest batch.
 pub(super) struct Batches {
     id: StreamId,
+    format: ItemFormat,
     /// `None` at its end.
     items: Option<ItemStream>,
     /// The number of the batch that is made next.
     next: u32,
     latest: Outcome,
-    /// An array of items in JSON without its end: what was collected stays when the caller that asked is gone.
+    /// Items, of an array its beginning: what was collected stays when the caller that asked is gone.
     collected: Vec<u8>,
     count: usize,
     /// The refusal that ended the stream, which comes after the items of the latest batch.
@@ -31,9 +41,10 @@ pub(super) struct Batches {
 }
 
 impl Batches {
-    pub(super) fn new(id: StreamId, items: ItemStream) -> Self {
+    pub(super) fn new(id: StreamId, format: ItemFormat, items: ItemStream) -> Self {
         Self {
             id,
+            format,
             items: Some(items),
             next: 0,
             latest: Err(RpcRefusal(Code::BadStream)),
@@ -41,6 +52,10 @@ impl Batches {
             count: 0,
             refusal: None,
         }
+    }
+
+    pub(super) fn id(&self) -> StreamId {
+        self.id
     }
 
     /// Whether the last batch was made.
@@ -84,7 +99,9 @@ impl Batches {
     }
 
     fn add(&mut self, item: &[u8]) {
-        self.collected.push(if self.count == 0 { b'[' } else { b',' });
+        if self.format == ItemFormat::Json {
+            self.collected.push(if self.count == 0 { b'[' } else { b',' });
+        }
         self.collected.extend_from_slice(item);
         self.count += 1;
     }
@@ -94,11 +111,13 @@ impl Batches {
             match self.refusal.take() {
                 Some(RpcRefusal(Code::HandlerFailed)) => return Err(RpcRefusal(Code::HandlerFailed)),
                 Some(RpcRefusal(code)) => return Ok(Answer::Failure(&Failure::of(code, "")).encode()),
-                None => self.collected.push(b'['),
+                None => {}
             }
         }
         let mut items = core::mem::take(&mut self.collected);
-        items.push(b']');
+        if self.format == ItemFormat::Json {
+            items.extend_from_slice(if self.count == 0 { b"[]" } else { b"]" });
+        }
         self.count = 0;
         Ok(Answer::Batch(Batch {
             stream: self.id,

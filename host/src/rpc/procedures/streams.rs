@@ -12,7 +12,7 @@ use selfsame_codec::Code;
 use tokio::time::{Instant, sleep_until};
 
 use super::RpcContext;
-use super::batches::{Batches, ItemStream};
+use super::batches::{Batches, ItemFormat, ItemStream};
 use super::limits::{IDLE, MAX_CALLER_STREAMS, MAX_ENDED_STREAMS, MAX_NETWORK_STREAMS, MAX_STREAMS, WAIT};
 use super::wire::StreamId;
 use crate::id::PeerId;
@@ -25,7 +25,8 @@ use crate::task::Task;
 use crate::transport::network_of;
 
 /// The streams of all callers.
-pub(super) struct StreamTable {
+pub(in crate::rpc) struct StreamTable {
+    format: ItemFormat,
     shares: Arc<Shares<IpAddr>>,
     streams: Mutex<HashMap<StreamId, Arc<OpenStream>>>,
 }
@@ -50,8 +51,9 @@ struct Asked {
 }
 
 impl StreamTable {
-    pub(super) fn new() -> Arc<Self> {
+    pub(in crate::rpc) fn new(format: ItemFormat) -> Arc<Self> {
         Arc::new(Self {
+            format,
             shares: Shares::new(MAX_NETWORK_STREAMS, MAX_STREAMS),
             streams: Mutex::default(),
         })
@@ -59,7 +61,7 @@ impl StreamTable {
 
     /// Begins a stream and returns its first batch. Its caller does not know it before: it ends if this is dropped until then.
     pub(super) async fn begin(self: Arc<Self>, context: RpcContext, items: ItemStream) -> Outcome {
-        let stream = self.open(context, items)?;
+        let stream = self.keep(context, self.batches_of(items)?)?;
         let mut beginning = Beginning {
             table: &self,
             id: Some(stream.id),
@@ -69,23 +71,40 @@ impl StreamTable {
         batch
     }
 
+    /// Begins a stream that takes a place only if its first batch is not its last, and returns that batch, for which the caller waits as
+    /// long as it likes.
+    pub(in crate::rpc) async fn answer(self: Arc<Self>, context: RpcContext, items: ItemStream) -> Outcome {
+        let mut batches = self.batches_of(items)?;
+        let left = Instant::from_std(context.deadline).saturating_duration_since(Instant::now());
+        let first = batches.ask(0, left).await;
+        if !batches.is_over() {
+            self.keep(context, batches)?;
+        }
+        first
+    }
+
     /// Returns a batch of a stream that its caller has begun.
-    pub(super) async fn ask(&self, context: RpcContext, id: StreamId, number: u32) -> Outcome {
+    pub(in crate::rpc) async fn ask(&self, context: RpcContext, id: StreamId, number: u32) -> Outcome {
         let stream = self.find(context.caller, id);
         let stream = stream.ok_or(RpcRefusal(Code::UnknownStream))?;
         self.batch(&stream, number, context).await
     }
 
     /// Ends a stream for its caller; one that is not open any more has ended.
-    pub(super) fn end(&self, caller: PeerId, id: StreamId) {
+    pub(in crate::rpc) fn end(&self, caller: PeerId, id: StreamId) {
         if self.find(caller, id).is_some() {
             self.remove(id);
         }
     }
 
-    fn open(self: &Arc<Self>, context: RpcContext, items: ItemStream) -> Result<Arc<OpenStream>, RpcRefusal> {
-        let too_many = RpcRefusal(Code::TooManyStreams);
+    fn batches_of(&self, items: ItemStream) -> Result<Batches, RpcRefusal> {
         let id = random_bytes().map_err(|_| RpcRefusal(Code::HandlerFailed))?;
+        Ok(Batches::new(id, self.format, items))
+    }
+
+    fn keep(self: &Arc<Self>, context: RpcContext, batches: Batches) -> Result<Arc<OpenStream>, RpcRefusal> {
+        let too_many = RpcRefusal(Code::TooManyStreams);
+        let id = batches.id();
         let mut streams = lock(&self.streams);
         let own = streams.values().filter(|stream| stream.caller == context.caller);
         if own.filter(|stream| !stream.is_over()).count() >= MAX_CALLER_STREAMS {
@@ -97,7 +116,7 @@ impl StreamTable {
             id,
             caller: context.caller,
             network,
-            batches: tokio::sync::Mutex::new(Batches::new(id, items)),
+            batches: tokio::sync::Mutex::new(batches),
             share: Mutex::new(Some(share.ok_or(too_many)?)),
             is_over: AtomicBool::new(false),
             asked: Mutex::new(Asked {

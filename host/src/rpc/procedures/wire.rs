@@ -24,18 +24,18 @@ const BATCH: u8 = 2;
 const LAST_BATCH: u8 = 3;
 
 /// The id of a stream.
-pub(super) type StreamId = [u8; 16];
+pub(in crate::rpc) type StreamId = [u8; 16];
 
 /// A request of a caller.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Request<'a> {
+pub(in crate::rpc) enum Request<'a> {
     Begin { name: &'a [u8], value: &'a [u8] },
     Ask { stream: StreamId, number: u32 },
     End { stream: StreamId },
 }
 
 impl<'a> Request<'a> {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::rpc) fn encode(&self) -> Vec<u8> {
         match *self {
             Self::Begin { name, value } => message(REQUEST, BEGIN, &[&[name.len() as u8], name, value]),
             Self::Ask { stream, number } => message(REQUEST, ASK, &[&stream, &number.to_le_bytes()]),
@@ -74,7 +74,7 @@ fn begin_in(body: &[u8]) -> Option<Request<'_>> {
 
 /// An answer to a request.
 #[derive(Debug)]
-pub(super) enum Answer<'a> {
+pub(in crate::rpc) enum Answer<'a> {
     Output(&'a [u8]),
     Failure(&'a Failure),
     Batch(Batch<'a>),
@@ -82,17 +82,17 @@ pub(super) enum Answer<'a> {
 
 /// Items of a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Batch<'a> {
-    pub(super) stream: StreamId,
+pub(in crate::rpc) struct Batch<'a> {
+    pub(in crate::rpc) stream: StreamId,
     /// Its number in the stream, from 0.
-    pub(super) number: u32,
-    pub(super) is_last: bool,
-    /// An array in JSON.
-    pub(super) items: &'a [u8],
+    pub(in crate::rpc) number: u32,
+    pub(in crate::rpc) is_last: bool,
+    /// An array in JSON, or bytes.
+    pub(in crate::rpc) items: &'a [u8],
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::rpc) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Output(value) => message(ANSWER, OUTPUT, &[value]),
             Self::Failure(failure) => {
@@ -108,7 +108,7 @@ impl<'a> Answer<'a> {
     }
 
     /// Reads an answer; a failure is the error that it tells.
-    pub(super) fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
+    pub(in crate::rpc) fn decode(bytes: &'a [u8]) -> Result<Self, Error> {
         let foreign = || {
             let text = "the service has no procedures, or answers with what is no answer of one";
             Error::core(Code::BadMessage.as_u16(), text)
@@ -139,7 +139,7 @@ impl<'a> Answer<'a> {
 
 /// The reason for which a procedure has no output.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Failure {
+pub(in crate::rpc) struct Failure {
     code: u16,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     message: String,
@@ -153,7 +153,7 @@ struct Issue {
 }
 
 impl Failure {
-    pub(super) fn of(code: Code, message: &str) -> Self {
+    pub(in crate::rpc) fn of(code: Code, message: &str) -> Self {
         Self {
             code: code.as_u16(),
             message: cut(message),
