@@ -16,16 +16,16 @@ use crate::common::run::{fail, run, stdout, succeed};
 use crate::common::running::Running;
 use crate::common::{get, text, within};
 
-const NAME: &str = "test";
-const HOUR: Duration = Duration::from_secs(60 * 60);
+pub(crate) const NAME: &str = "test";
+pub(crate) const HOUR: Duration = Duration::from_secs(60 * 60);
 
-struct Authority {
-    seed: Seed,
+pub(crate) struct Authority {
+    pub(crate) seed: Seed,
     network: String,
 }
 
 impl Authority {
-    fn new(byte: u8) -> Self {
+    pub(crate) fn new(byte: u8) -> Self {
         let seed = Seed::from_bytes([byte; 32]);
         let key = seed.authority_key(NAME).expect("a key");
         Self {
@@ -34,11 +34,11 @@ impl Authority {
         }
     }
 
-    fn key_of(&self, seed: &Seed) -> NodeKey {
+    pub(crate) fn key_of(&self, seed: &Seed) -> NodeKey {
         seed.node_key(&self.network).expect("a key")
     }
 
-    fn certify(&self, seed: &Seed, address: Option<&str>) -> Certificate {
+    pub(crate) fn certify(&self, seed: &Seed, address: Option<&str>) -> Certificate {
         let now = SystemTime::now();
         let terms = CertificateTerms {
             key: self.key_of(seed),
@@ -50,7 +50,7 @@ impl Authority {
     }
 
     /// A node of the network, with whatever certificate.
-    fn node(&self, seed: &Seed, certificate: Certificate) -> Builder {
+    pub(crate) fn node(&self, seed: &Seed, certificate: Certificate) -> Builder {
         Node::builder(&self.network)
             .in_memory()
             .seed(seed.clone())
@@ -445,7 +445,7 @@ async fn zone(certificates: &[&Certificate]) -> NameServer {
     .await
 }
 
-fn found_at(server: &NameServer) -> DnsCertificates {
+pub(crate) fn found_at(server: &NameServer) -> DnsCertificates {
     let servers = NameServers::at([server.address]).expect("one server");
     DnsCertificates::new(Resolver::new(servers).expect("a resolver"), "ring.example")
 }

@@ -27,6 +27,7 @@ mod hostile_servers;
 mod interrupt;
 mod look;
 mod mesh;
+mod newcomers;
 mod paths;
 mod programs;
 mod proxy;
