@@ -51,6 +51,8 @@ pub use http_service::RpcHttpService;
 
 mod url_endpoints;
 
+mod url_calls;
+
 mod pauses;
 
 mod posts;

@@ -1,5 +1,7 @@
 //! Clients that mean harm, or nothing at all: each loses its connection, and nobody else notices.
 
+extern crate alloc;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Peers on bare TCP that mean harm, or nothing at all: each loses its connection, and nobody else notices.
 
+extern crate alloc;
+
 use core::net::SocketAddr;
 use std::io::ErrorKind;
 

@@ -17,7 +17,7 @@ use super::client::RpcAnswer;
 use super::endpoint::{address_of, endpoint_of};
 use super::engine::Engine;
 use super::thread::Role;
-use super::way::UrlCalls;
+use super::url_calls::UrlCalls;
 use crate::error::Error;
 use crate::transport::is_public;
 

@@ -20,7 +20,8 @@ use super::endpoint::endpoint_of;
 use super::engine::Engine;
 use super::http_service::{DATAGRAM_TYPE, MAX_BODY_BYTES};
 use super::posts::Posts;
-use super::way::{UrlCalls as _, Way};
+use super::url_calls::UrlCalls as _;
+use super::way::Way;
 use crate::error::{BoxError, root_cause};
 use crate::transport::{PostClient, PrivateAddress};
 

@@ -14,8 +14,8 @@ use super::calling::ClientOrder;
 use super::datagram::{RequestHead, Tag};
 use super::pauses::Pauses;
 use super::thread::OrderSender;
+use super::url_calls::UrlCalls;
 use super::url_endpoints::UrlEndpoints;
-use super::way::UrlCalls;
 
 /// The number of this way in endpoints that stand for URLs.
 const WAY: u16 = 0;

@@ -7,9 +7,7 @@ use std::io;
 
 use mio::Waker;
 use selfsame_codec::rpc::Output;
-use tokio::time::Instant;
 
-use super::address::RpcAddress;
 use super::engine::Engine;
 
 /// Carries the datagrams of an instance: a socket, or requests over HTTP and WebSocket.
@@ -31,16 +29,4 @@ pub(super) trait Way: Send + 'static {
 
     /// Waits until something arrives, it is woken or the time is over.
     fn wait(&mut self, longest: Option<Duration>) -> io::Result<()>;
-}
-
-/// What the calls of a client to URLs share: its thread, its tasks and its callers use it.
-pub(super) trait UrlCalls: Send + Sync {
-    /// Returns the address that an endpoint stands for.
-    fn address_of(&self, endpoint: SocketAddr) -> Option<RpcAddress>;
-
-    /// Notes a call that ends by then.
-    fn expect_until(&self, _until: Instant) {}
-
-    /// Gives up what no call waits for any more.
-    fn give_up(&self);
 }
