@@ -122,7 +122,7 @@ describe("a node that finds its certificate in the DNS", () => {
   test("is told its key and the command when there is none", async () => {
     const key = await keyOf(3);
     const start = member(optionsOf(3));
-    const message = new RegExp(`authority sign --network test --node ${key} --zone ring\\.example`);
+    const message = new RegExp(`under ring\\.example .*authority dns sign --network test --node ${key}`);
     await assert.rejects(start, { name: "NoCertificate", message });
   });
 

@@ -34,7 +34,8 @@ test("a core that is started again shows the certificate that was renewed", asyn
   await mesh.renewCertificate(authority.certify(key, { address: HOST }));
   await until("the first certificate has expired", () => Date.now() > expires_ms);
   // The last instance is the node.
-  const { memory } = instances.at(-1)?.exports as { memory: WebAssembly.Memory };
+  const node = instances.at(-1) ?? assert.fail("no instance");
+  const { memory } = node.exports as { memory: WebAssembly.Memory };
   new Uint8Array(memory.buffer).fill(0xff);
   await assert.rejects(mesh.status(), { name: "Disconnected" });
   await until("the node has restarted", () => events.some(({ type }) => type === "restarted"));

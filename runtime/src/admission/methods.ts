@@ -74,9 +74,9 @@ function dnsSource(
 }
 
 function noCertificate(network: string, key: string, domain: string): MeshError {
-  const command = `selfsame authority sign --network ${network} --node ${key} --zone ${domain}`;
+  const command = `selfsame authority dns sign --network ${network} --node ${key}`;
   return new MeshError(
     "NoCertificate",
-    `the DNS holds no certificate under ${domain} for the key ${key}: \`${command}\` prints the line of the zone, of a member with --address`,
+    `the DNS holds no certificate under ${domain} for the key ${key}: \`${command}\` puts one there, of a member with --address`,
   );
 }

@@ -33,7 +33,8 @@ export async function admit(
 /** How the core is told that a node is admitted. */
 export function admissionOf({ closed }: CheckedOptions, membership: Membership | undefined): Admission {
   if (closed === undefined || membership === undefined) return "open";
-  return { mode: "dns", authority: closed.authority, certificate: membership.certificate };
+  const { authority } = closed;
+  return { mode: "dns", authority, certificate: membership.certificate, confirms: false };
 }
 
 /** What a running node does for its membership of a closed network, if it is in one. */

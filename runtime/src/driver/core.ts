@@ -84,7 +84,9 @@ export class Core {
     } catch (cause) {
       // The name was checked before.
       if (!network.includes("@")) throw cause;
-      throw new MeshError("BadConfig", "this core knows no closed networks: core-closed.wasm does", { cause });
+      throw new MeshError("BadConfig", "this core knows no closed networks: core-closed.wasm does", {
+        cause,
+      });
     }
   }
 
