@@ -27,7 +27,7 @@ export async function recordClosed(module: WebAssembly.Module): Promise<Recordin
     admit: async (key, _, address) => {
       const certificate = certify(key, address);
       const { id } = await admission.certified({ network, authority: issuer, key }, certificate);
-      return { id, admission: { mode: "dns", authority: issuer, certificate } };
+      return { id, admission: { mode: "dns", authority: issuer, certificate, confirms: false } };
     },
     amend: (recorded, members, story) => {
       const [first, , leaf] = members;

@@ -29,11 +29,13 @@ export class Authority {
     this.#run = program;
   }
 
-  /** Makes the secrets of an authority and an owner in a folder. */
-  static async create(selfsame: string, folder: string, name: string): Promise<Authority> {
+  /** Makes the secrets of an authority, whose certificates are in a domain, and of an owner, in a folder. */
+  static async create(selfsame: string, folder: string, name: string, domain: string): Promise<Authority> {
     const program = async (...args: string[]): Promise<string> =>
       (await run(selfsame, args, { cwd: folder })).trim();
     const network = await program("authority", "new", "--network", name);
+    const server = `ns.${domain}=192.0.2.53`;
+    await program("authority", "dns", "init", "--network", name, "--domain", domain, "--ns", server);
     await program("owner", "new", "--network", network);
     const owner = await program("owner", "show", "--network", network);
     return new Authority(network, owner, program);
@@ -45,10 +47,12 @@ export class Authority {
   }
 
   /** Certifies a node; a leaf has no address. */
-  async sign(key: string, zone: string, address?: string): Promise<Signed> {
-    const node = ["--network", this.network, "--node", key, "--zone", zone];
+  async sign(key: string, address?: string): Promise<Signed> {
+    const node = ["--network", this.network, "--node", key];
     const at = address === undefined ? [] : ["--address", address];
-    const signed = JSON.parse(await this.#run("--json", "authority", "sign", ...node, ...at)) as Signed;
+    const signed = JSON.parse(
+      await this.#run("--json", "authority", "dns", "sign", ...node, ...at),
+    ) as Signed;
     return { ...signed, id: await this.#idOf(key, signed.certificate) };
   }
 
