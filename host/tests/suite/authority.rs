@@ -45,7 +45,7 @@ fn one_party_gets_only_so_many_places() {
     let authority = authority(folder.path());
     for number in 0..7 {
         sign(&authority, number, &format!("192.0.2.{number}:443")).expect("below the quota");
-        sign(&authority, 50 + number, &format!("[2001:db8:1:{number}::1]:443")).expect("below the quota");
+        sign(&authority, 50 + number, &format!("[2001:db8:1:1{number}::1]:443")).expect("below the quota");
         sign(
             &authority,
             100 + number,

@@ -97,6 +97,8 @@ async fn certificate_of_the_future_in_the_dns_lets_nobody_in() {
     let two = authority.certify(&seed, Some("127.0.0.1:7000"));
     assert!(!joins(&authority, &two, &first).await);
     assert!(count(&first, Code::EarlyCertificate).await > 0);
+    let status = first.status().await.expect("a status");
+    assert!(status.successors.is_empty() && status.predecessor.is_none());
 }
 
 #[cfg(target_os = "linux")]

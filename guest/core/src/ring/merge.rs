@@ -43,6 +43,10 @@ impl Ring {
         if self.routing.is_successor(&owner.peer) {
             return;
         }
+        // By an update of a member, a newcomer would take itself to be in its ring.
+        if !self.may_be_neighbour(cx, stranger, &owner.peer) {
+            return;
+        }
         self.consider(cx, owner.peer, None);
         // The next member has its place to find as well.
         if let Some(successor) = self.routing.successor()

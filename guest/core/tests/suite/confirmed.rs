@@ -95,6 +95,16 @@ fn newcomer_without_a_record_is_nobodys_neighbour() {
 }
 
 #[test]
+fn newcomer_without_a_record_does_not_join_a_member_that_is_alone() {
+    let mut net = confirming_ring(1);
+    refuse(&mut net, 50, Role::Member, Code::NoCertificate);
+    let stranger = try_to_join(&mut net, 50, Role::Member);
+    assert_eq!(net.failed(stranger, 100), Some(Code::NoBootstrap));
+    assert_eq!(neighbours_of(&mut net, stranger), []);
+    assert_eq!(neighbours_of(&mut net, 0), []);
+}
+
+#[test]
 fn newcomer_without_a_record_stores_nothing() {
     let mut net = confirming_ring(3);
     refuse(&mut net, 50, Role::Member, Code::NoCertificate);
