@@ -60,6 +60,7 @@ pub(crate) async fn exchange_upgrade(stream: Stream) -> Result<Response<Body>, E
 }
 
 /// Reads an answer whose request was sent otherwise; `pulling` brings it, and ends with its body.
+#[cfg(feature = "procedures")]
 pub(crate) async fn answer_on(
     mut inlet: Inlet,
     method: &Method,

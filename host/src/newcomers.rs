@@ -10,6 +10,7 @@ use selfsame_codec::Code;
 use crate::id::{NodeKey, PeerId};
 
 /// A peer that wants to become a neighbour
+#[cfg_attr(not(feature = "admission"), expect(dead_code, reason = "nobody looks it up"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Newcomer {
     /// Its id, which follows from its key and the address of its certificate.

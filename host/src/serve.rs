@@ -299,6 +299,7 @@ impl Offer {
     }
 
     /// Answers a request whose caller is known.
+    #[cfg(feature = "procedures")]
     pub(crate) async fn answer(&self, request: Request<Body>) -> Result<Response<AnyBody>, BoxError> {
         (self.handler)(request).await
     }

@@ -5,11 +5,16 @@ import type { Certified } from "./module.ts";
 /** How far an honest clock may be off. */
 const CLOCK_SKEW_MS = 60_000;
 
-/** Throws unless a certificate counts now, for a node of this role at these addresses. */
-export function checkFits(certified: Certified, { role, addresses }: Applicant, now_ms: number): void {
-  const { notBefore_ms, expires_ms, address } = certified;
+/** Throws unless a certificate counts now. */
+export function checkCounts({ notBefore_ms, expires_ms }: Certified, now_ms: number): void {
   if (now_ms + CLOCK_SKEW_MS < notBefore_ms) throw new MeshError("EarlyCertificate");
   if (now_ms >= expires_ms) throw new MeshError("ExpiredCertificate");
+}
+
+/** Throws unless a certificate counts now, for a node of this role at these addresses. */
+export function checkFits(certified: Certified, { role, addresses }: Applicant, now_ms: number): void {
+  checkCounts(certified, now_ms);
+  const { address } = certified;
   if ((address === "") !== (role === "leaf")) throw new MeshError("WrongRole", roleText(role));
   const host = bare(address.slice(0, address.lastIndexOf(":")));
   const stray = addresses.find((url) => bare(new URL(url).hostname) !== host);

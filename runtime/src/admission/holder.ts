@@ -1,8 +1,9 @@
 import { MeshError } from "../codec/code.ts";
-import type { Applicant, Certify, Membership } from "../driver/admission.ts";
+import type { Applicant, Certify, Confirm, Membership, Newcomer } from "../driver/admission.ts";
 import { readCertificate } from "../driver/signed-text.ts";
 import { reasonOf } from "../guard.ts";
 import { sameBytes } from "../stores/store.ts";
+import { checkNewcomer } from "./confirm.ts";
 import { checkFits } from "./fit.ts";
 import { keep, readKept } from "./kept.ts";
 import type { AdmissionModule, Certified } from "./module.ts";
@@ -14,6 +15,8 @@ const LEAST_WAIT_MS = 60_000;
 export interface CertificateSource {
   /** Finds what may be certificates of a node; throws if there is nothing. */
   readonly find: (applicant: Applicant) => Promise<readonly Uint8Array[]>;
+  /** Finds what may be certificates of a newcomer; `undefined` if that is not known here. */
+  readonly findNewcomer: ((newcomer: Newcomer) => Promise<readonly Uint8Array[]>) | undefined;
   /** Whether it may have others later. */
   readonly renews: boolean;
   /** A list of revocations to begin with. */
@@ -69,6 +72,13 @@ export class CertificateHolder implements Membership {
 
   get revocations(): Uint8Array | undefined {
     return this.#source.revocations;
+  }
+
+  get confirm(): Confirm | undefined {
+    const { findNewcomer } = this.#source;
+    if (findNewcomer === undefined) return undefined;
+    return async (newcomer) =>
+      checkNewcomer(this.#applicant, newcomer, await findNewcomer(newcomer), this.#module);
   }
 
   async renew(given: string | Uint8Array, certify: Certify): Promise<void> {

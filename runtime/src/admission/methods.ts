@@ -51,6 +51,7 @@ function givenSource({ certificate, revocations }: CertificateOptions): Certific
   const given = readCertificate(certificate);
   return {
     find: () => Promise.resolve([given]),
+    findNewcomer: undefined,
     renews: false,
     revocations: revocations === undefined ? undefined : readRevocations(revocations),
   };
@@ -66,6 +67,10 @@ function dnsSource(
     find: async ({ network, key }) => {
       const { values } = await resolver.certificates(key, domain);
       if (values.length === 0) throw noCertificate(network, toHex(key), domain);
+      return values;
+    },
+    findNewcomer: async ({ key, source }) => {
+      const { values } = await resolver.certificatesOfStranger(key, domain, source);
       return values;
     },
     renews: true,

@@ -18,8 +18,8 @@ import {
 import { MeshError } from "../codec/code.ts";
 import { fromUtf8, type Reader, Writer } from "../codec/field.ts";
 import { fromHex, toHex } from "../codec/hex.ts";
-import { randomBytes } from "../driver/driver.ts";
 import { ModuleInstance } from "../driver/instance.ts";
+import { randomBytes } from "../driver/random.ts";
 import { type Authorship, decodeHeader, errorAt, type RecordHeader, readAuthorship } from "./record.ts";
 
 const KIND = { file: "capsule.wasm", version: CAPSULE_ABI_VERSION };

@@ -1,6 +1,6 @@
 import { MeshError } from "../codec/code.ts";
 import { Reader, Writer } from "../codec/field.ts";
-import { randomBytes } from "../driver/driver.ts";
+import { randomBytes } from "../driver/random.ts";
 
 const VERSION = 1;
 /** Version and code of a response. */

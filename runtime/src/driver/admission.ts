@@ -31,6 +31,19 @@ export interface Applicant {
 /** Has the core go on with another certificate. */
 export type Certify = (certificate: Uint8Array) => Promise<void>;
 
+/** A peer that wants to become a neighbour. */
+export interface Newcomer {
+  /** Its id, which follows from its key and the address of its certificate. */
+  readonly id: Uint8Array;
+  /** Its public key. */
+  readonly key: Uint8Array;
+  /** The address that it connected from as the platform tells it, or empty. */
+  readonly source: string;
+}
+
+/** Checks that a certificate which counts now stands in the DNS for a newcomer; throws why none does. */
+export type Confirm = (newcomer: Newcomer) => Promise<void>;
+
 /** The membership of a node in a closed network. */
 export interface Membership {
   /** The node's id. */
@@ -39,6 +52,8 @@ export interface Membership {
   readonly certificate: Uint8Array;
   /** A list of revocations to begin with. */
   readonly revocations: Uint8Array | undefined;
+  /** Looks newcomers up; `undefined` if a node takes them by the certificates that they show. */
+  readonly confirm: Confirm | undefined;
   /** Goes on with another certificate, and keeps it. */
   renew(certificate: string | Uint8Array, certify: Certify): Promise<void>;
   /** Looks for the next certificate if it is time to; cheap if not. */

@@ -34,7 +34,12 @@ export async function admit(
 export function admissionOf({ closed }: CheckedOptions, membership: Membership | undefined): Admission {
   if (closed === undefined || membership === undefined) return "open";
   const { authority } = closed;
-  return { mode: "dns", authority, certificate: membership.certificate, confirms: false };
+  return {
+    mode: "dns",
+    authority,
+    certificate: membership.certificate,
+    confirms: membership.confirm !== undefined,
+  };
 }
 
 /** What a running node does for its membership of a closed network, if it is in one. */

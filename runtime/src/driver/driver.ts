@@ -6,11 +6,12 @@ import { readOperations, writeEntries } from "../codec/operation.ts";
 import { type Output, outputCodec } from "../codec/output.ts";
 import { detach, guarded, reasonOf } from "../guard.ts";
 import { isPromise, type MaybePromise } from "../stores/store.ts";
-import { answerAtOnce, randomBytes } from "./at-once.ts";
+import type { Confirm } from "./admission.ts";
 import { Core } from "./core.ts";
 import { eventOf, type MeshEvent } from "./event.ts";
 import { FailureHints } from "./failure-hints.ts";
 import type { Logger } from "./log.ts";
+import { lookUp } from "./newcomers.ts";
 import {
   type Dialler,
   type Link,
@@ -20,13 +21,12 @@ import {
   PathTable,
   type Resumed,
 } from "./paths.ts";
+import { randomBytes } from "./random.ts";
 import type { State } from "./state.ts";
 import { MeshStream } from "./streams.ts";
 import type { Timers } from "./timers.ts";
 import { Traps } from "./traps.ts";
 import type { Watcher } from "./watch.ts";
-
-export { randomBytes } from "./at-once.ts";
 
 /** A core that has not loaded its state by then never will: the store hangs. */
 const START_TIMEOUT_MS = 30_000;
@@ -54,6 +54,8 @@ export interface DriverParts {
   readonly timer: (wake: () => void) => WakeTimer;
   /** Timers of what is not the core's. */
   readonly timers: Timers;
+  /** Looks newcomers to a closed network up; the configuration says whether the core asks. */
+  readonly confirm: Confirm | undefined;
   /** The log. */
   readonly logger: Logger;
   /** Hears of events. */
@@ -324,9 +326,10 @@ export class Driver implements PathHost {
         return this.#paths.use(output.path, (link) => link.snapshot?.(output.snapshot));
       case "Busy":
         return this.#paths.use(output.path, (link) => link.busy?.(output.busy));
-      case "LookUp":
       case "NeedEntropy":
-        return this.#push(answerAtOnce(output));
+        return this.#push({ type: "Entropy", bytes: randomBytes(32) });
+      case "LookUp":
+        return this.#lookUp(output);
       case "StoreGet":
       case "StoreScan":
         return this.#read(output);
@@ -359,6 +362,15 @@ export class Driver implements PathHost {
       default:
         return output satisfies never;
     }
+  }
+
+  #lookUp(output: Extract<Output, { type: "LookUp" }>): void {
+    const { confirm, logger } = this.#parts;
+    if (confirm === undefined) return;
+    detach(
+      "looking a newcomer up",
+      lookUp(output, confirm, logger).then((input) => this.#tell(input)),
+    );
   }
 
   #read(output: Extract<Output, { type: "StoreGet" | "StoreScan" }>): void {

@@ -14,7 +14,7 @@ import type { Membership } from "./admission.ts";
 import { Admitted, admissionOf, admit } from "./admitted.ts";
 import { Caller, type WebSocketInit } from "./caller.ts";
 import { Core, type Identity } from "./core.ts";
-import { Driver, randomBytes } from "./driver.ts";
+import { Driver } from "./driver.ts";
 import type { MeshEvent } from "./event.ts";
 import { Logger } from "./log.ts";
 import { Names, type Prepared } from "./names.ts";
@@ -30,6 +30,7 @@ import {
 } from "./options.ts";
 import type { PathHost } from "./paths.ts";
 import type { Platform } from "./platform.ts";
+import { randomBytes } from "./random.ts";
 import { Endpoint, type Handler } from "./serve.ts";
 import {
   type CallOptions,
@@ -154,6 +155,7 @@ export class Mesh implements AsyncDisposable {
         idle_ms: checked.idle_ms ?? platform.idle_ms,
         domain: checked.domain,
       },
+      confirm: membership?.confirm,
       onEvent: (event) => {
         this.#emit(event);
         if (event.type === "ended") detach("closing", this.close());

@@ -2,9 +2,9 @@ import { MeshError } from "../codec/code.ts";
 import { toHex } from "../codec/hex.ts";
 import type { StoreFactory } from "../stores/store.ts";
 import { Core } from "./core.ts";
-import { randomBytes } from "./driver.ts";
 import { parseNetwork } from "./network-name.ts";
 import { secret } from "./options.ts";
+import { randomBytes } from "./random.ts";
 import { State } from "./state.ts";
 
 /** Whose key is wanted. */

@@ -23,7 +23,10 @@ export function parseAddress(text: string): RpcAddress {
   if (!/^(https?|wss?):\/\//i.test(text)) {
     const place = checkIpPort(text, " or https://service.example/rpc");
     if (!UNSPECIFIED.test(place.ip)) return { way: "udp", place };
-    throw new MeshError("BadAddress", `${text} is where a server binds: say where it is reached, such as 192.0.2.1:7400`);
+    throw new MeshError(
+      "BadAddress",
+      `${text} is where a server binds: say where it is reached, such as 192.0.2.1:7400`,
+    );
   }
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || url.username !== "" || url.password !== "" || url.hash !== "") {

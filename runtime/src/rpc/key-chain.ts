@@ -1,7 +1,7 @@
 import { CborDecoder, CborEncoder } from "../codec/cbor.ts";
 import { MeshError } from "../codec/code.ts";
 import { toHex } from "../codec/hex.ts";
-import { randomBytes } from "../driver/driver.ts";
+import { randomBytes } from "../driver/random.ts";
 import { SECRET_BYTES, TicketKeys } from "./keys.ts";
 
 const VERSION = 1;

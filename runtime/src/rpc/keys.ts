@@ -1,7 +1,7 @@
 import { MeshError } from "../codec/code.ts";
 import { utf8 } from "../codec/field.ts";
 import { concat } from "../concat.ts";
-import { randomBytes } from "../driver/driver.ts";
+import { randomBytes } from "../driver/random.ts";
 
 /** Length of the secret that a ticket key follows from. */
 export const SECRET_BYTES = 32;

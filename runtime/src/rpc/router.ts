@@ -1,8 +1,8 @@
 import { MeshError } from "../codec/code.ts";
 import { encodeRpcRouterConfig, RPC_SELECTIONS, type RpcSelection } from "../codec/rpc.ts";
 import { concat } from "../concat.ts";
-import { randomBytes } from "../driver/driver.ts";
 import { Logger, type LogOptions } from "../driver/log.ts";
+import { randomBytes } from "../driver/random.ts";
 import { platformTimers, type Timers } from "../driver/timers.ts";
 import { checkIpPort, endpointOf } from "./endpoint.ts";
 import { Engine, instantiate } from "./engine.ts";

@@ -1,6 +1,6 @@
 import { toHex } from "../codec/hex.ts";
-import { randomBytes } from "../driver/driver.ts";
 import type { Dialler, Link, Path, PathHost } from "../driver/paths.ts";
+import { randomBytes } from "../driver/random.ts";
 import { platformTimers, type Timer, type Timers } from "../driver/timers.ts";
 import { detach, guarded } from "../guard.ts";
 import { detached, FRAMES_TYPE, FrameSplitter, joinFrames, MAX_BODY, PATH_HEADER } from "./frames.ts";

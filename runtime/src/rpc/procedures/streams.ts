@@ -1,6 +1,6 @@
 import { MeshError } from "../../codec/code.ts";
 import { toHex } from "../../codec/hex.ts";
-import { randomBytes } from "../../driver/driver.ts";
+import { randomBytes } from "../../driver/random.ts";
 import type { Timer, Timers } from "../../driver/timers.ts";
 import { type Share, Shares, sourceOf } from "../../transports/shares.ts";
 import { ipPortOf } from "../endpoint.ts";
