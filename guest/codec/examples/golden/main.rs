@@ -584,19 +584,14 @@ fn status() -> Status {
         ],
         membership: Some(Membership {
             authority: [9; 32],
-            certificate: Validity {
-                since_ms: 1_700_000_000_000,
-                until_ms: 1_700_086_400_000,
-            },
+            certificate: validity(1_700_000_000_000, 1_700_086_400_000),
             serial: 1_700_000_000_001,
             revoked: 2,
-            neighbours: vec![(
-                ID,
-                Validity {
-                    since_ms: 0,
-                    until_ms: 1_700_086_400_001,
-                },
-            )],
+            neighbours: vec![(ID, validity(0, 1_700_086_400_001))],
         }),
     }
+}
+
+fn validity(since_ms: u64, until_ms: u64) -> Validity {
+    Validity { since_ms, until_ms }
 }
