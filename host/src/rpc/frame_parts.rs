@@ -289,7 +289,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_frames_come_in_parts_that_are_the_same_message() {
-        for len in [0x8001, 0x1_0000, 100_000, MAX_BODY_BYTES] {
+        for len in [0x8001, 0x1_0000, 100_000, 1_000_000] {
             for mask in [&[][..], &[1, 2, 3, 4]] {
                 for first in [0x82, 0x02, 0x80, 0xc1] {
                     let sent = frame(first, len, mask);

@@ -197,7 +197,10 @@ impl Pull {
                     self.ahead_bytes = self.ahead_bytes.saturating_sub(bytes.into());
                 }
                 // That of the outlet, whose request was sent as a whole.
-                StreamSignal::Reset { code, .. } if code == Code::StreamRefused => {}
+                StreamSignal::Reset {
+                    code: Code::StreamRefused,
+                    ..
+                } => {}
                 StreamSignal::Reset { .. } | StreamSignal::Discard { .. } => return Ok(false),
             }
         }
