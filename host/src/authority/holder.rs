@@ -189,7 +189,7 @@ mod tests {
         for address in [
             "node.example.com.:443",
             "Node.example.com:443",
-            "bücher.example:443",
+            "b\u{fc}cher.example:443",
             "node..example:443",
             "-node.example:443",
             "no_de.example:443",
