@@ -472,7 +472,8 @@ impl Net {
     /// A new path between two nodes; the dialled side is told at once.
     pub fn link(&mut self, from: usize, to: usize) -> (u32, u32) {
         let port = 40_001 + self.hosts[from].next_path;
-        let remote = self.seen_at.clone().unwrap_or(format!("127.0.0.1:{port}"));
+        let own = || format!("127.0.0.1:{port}");
+        let remote = self.seen_at.clone().unwrap_or_else(own);
         self.link_from(from, to, &remote)
     }
 
