@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join as joinPath } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { utf8 } from "../src/codec/field.ts";
-import { randomBytes } from "../src/driver/driver.ts";
+import { randomBytes } from "../src/driver/random.ts";
 import { State } from "../src/driver/state.ts";
 import { join, sqlite } from "../src/entries/node.ts";
 import { MemoryStore } from "../src/stores/memory.ts";

@@ -11,7 +11,7 @@ function member(start: string, services: string[] = []): RingNode {
 }
 
 function ringOf(nodes: RingNode[], self = "", sessions: string[] = []): Ring {
-  return { network: "test", self, nodes, services: [], sessions };
+  return { network: "test", membership: null, self, nodes, services: [], sessions };
 }
 
 const close = (actual: number, expected: number): void =>

@@ -32,7 +32,7 @@ mod timers;
 
 use alloc::vec::Vec;
 
-use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader};
+use selfsame_codec::{BatchReader, Code, Config, EventKind, Input, Item, Output, Reader, Role};
 
 use crate::admission::KNOWS_CLOSED;
 use crate::identity::{Identity, NetworkId};
@@ -139,7 +139,8 @@ impl Node {
         };
         ring_settings.check()?;
         let mut ring = Ring::new(ring_settings, parameters);
-        if config.confirms {
+        // A leaf is nobody's neighbour, and it attaches to members that others have confirmed.
+        if config.confirms && config.role == Role::Member {
             ring.gate().confirm_newcomers();
         }
         let settings = Settings {
