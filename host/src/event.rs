@@ -22,6 +22,12 @@ pub enum Event {
         /// Where each of the two is.
         addresses: [Vec<String>; 2],
     },
+    /// A peer of a closed network has signed two leases that contradict each other, and is refused from now on. The evidence is
+    /// for the authority.
+    Convicted {
+        /// The contradiction, as `docs/specification/ring.md` describes it.
+        evidence: Vec<u8>,
+    },
     /// The core failed and is started anew from its store; sessions and requests that were under way are lost.
     Restarted(CoreError),
     /// The core has failed five times or more within ten minutes; it is started anew all the same.

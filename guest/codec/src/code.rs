@@ -170,6 +170,14 @@ codes! {
     0x0319 StaleRevocations "a list of revocations is older than the one that is known: an authority never uses a serial twice"
     /// A record names addresses that its certificate does not.
     0x031A WrongAddress "a node uses an address that its certificate does not name: ask the authority for a new certificate"
+    /// A peer has signed two leases that contradict each other.
+    0x031B Convicted "the peer has signed two different leases for one epoch: find out why, and have the authority certify it anew"
+    /// A lease's list of members is not in order.
+    0x031C BadGroup "a group's list is out of order, names a member twice, or does not have its leader in the middle"
+    /// A lease names somebody whom the network has not admitted.
+    0x031D StrangerInGroup "a group's list names a peer of which no certificate is known"
+    /// What is to convict a peer does not.
+    0x031E BadEvidence "two leases do not contradict each other, or are not of the certificate beside them"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"

@@ -46,6 +46,8 @@ pub enum EventKind {
     Published,
     /// Two nodes run with one identity, this node's or a peer's. Body: CBOR, `duplicate` in the specification.
     DuplicateIdentity,
+    /// A peer of a closed network has contradicted itself and is refused from now on. Body: the evidence, for the authority.
+    Convicted,
 }
 
 impl<'a> Field<'a> for EventKind {
@@ -57,6 +59,7 @@ impl<'a> Field<'a> for EventKind {
             4 => Ok(Self::RingChanged),
             5 => Ok(Self::Published),
             6 => Ok(Self::DuplicateIdentity),
+            7 => Ok(Self::Convicted),
             _ => Err(Malformed),
         }
     }
@@ -69,6 +72,7 @@ impl<'a> Field<'a> for EventKind {
             Self::RingChanged => 4,
             Self::Published => 5,
             Self::DuplicateIdentity => 6,
+            Self::Convicted => 7,
         });
     }
 }

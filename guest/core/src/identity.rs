@@ -144,6 +144,11 @@ impl PeerId {
         self.0[..SEAT_BYTES].copy_from_slice(&seat.0);
         self
     }
+
+    /// Whether this is an id that a key may have in a closed network, at whatever seat.
+    pub(crate) fn commits_to(&self, key: &PublicKey, network: &NetworkId) -> bool {
+        self.0[SEAT_BYTES..] == Self::of(key, network).0[SEAT_BYTES..]
+    }
 }
 
 impl PublicKey {

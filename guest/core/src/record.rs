@@ -190,6 +190,13 @@ impl NodeRecord {
         Some(PeerId::of(&PublicKey(decoder.fixed().ok()?), gate.network()))
     }
 
+    /// The certificate in it; empty in an open network.
+    pub(crate) fn evidence(&self) -> &[u8] {
+        let statement = unsigned(&self.0.encoded, MAX_RECORD_BYTES).map(|(statement, _)| statement);
+        let fields = statement.and_then(Fields::read);
+        fields.map_or(&[], |(_, evidence, _)| evidence)
+    }
+
     /// Whether the record is neither expired nor from the future.
     #[must_use]
     pub fn is_current(&self, now_ms: u64) -> bool {
@@ -223,8 +230,8 @@ impl NodeRecord {
     }
 
     /// Whether a gate has shut the node out since the record was verified.
-    pub(crate) fn is_revoked(&self, gate: &Gate) -> bool {
-        gate.revokes(&self.0.public, &self.0.admitted)
+    pub(crate) fn refusal(&self, gate: &Gate) -> Option<Code> {
+        gate.refusal(&self.0.public, &self.0.admitted)
     }
 
     /// The id of a key, if it is this node's.

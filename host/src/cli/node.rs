@@ -329,6 +329,11 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
             let line = format_args!("two nodes run with the identity {peer}: at {one} and at {other}");
             output.print(line, &value)
         }
+        Event::Convicted { evidence } => {
+            let evidence: String = evidence.iter().map(|byte| format!("{byte:02x}")).collect();
+            let value = value!({ "event": "convicted", "evidence": evidence });
+            output.print(format_args!("convicted a peer that contradicted itself: {evidence}"), &value)
+        }
         Event::Restarted(error) => {
             let value = value!({ "event": "restarted", "error": error.to_string() });
             output.print(&error, &value)

@@ -316,6 +316,9 @@ impl Driver {
             EventKind::Published => core::str::from_utf8(body)
                 .ok()
                 .map(|name| Event::Published(name.into())),
+            EventKind::Convicted => Some(Event::Convicted {
+                evidence: body.to_vec(),
+            }),
             EventKind::DuplicateIdentity => {
                 decode_duplicate(body)
                     .ok()

@@ -107,6 +107,19 @@ const table = {
     0x031a,
     "a node uses an address that its certificate does not name: ask the authority for a new certificate",
   ],
+  Convicted: [
+    0x031b,
+    "the peer has signed two different leases for one epoch: find out why, and have the authority certify it anew",
+  ],
+  BadGroup: [
+    0x031c,
+    "a group's list is out of order, names a member twice, or does not have its leader in the middle",
+  ],
+  StrangerInGroup: [0x031d, "a group's list names a peer of which no certificate is known"],
+  BadEvidence: [
+    0x031e,
+    "two leases do not contradict each other, or are not of the certificate beside them",
+  ],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -257,6 +270,10 @@ export type CodeName =
   | "WrongRole"
   | "StaleRevocations"
   | "WrongAddress"
+  | "Convicted"
+  | "BadGroup"
+  | "StrangerInGroup"
+  | "BadEvidence"
   | "WrongNetwork"
   | "WrongPeer"
   | "WrongVersion"

@@ -11,7 +11,8 @@ export type EventKind =
   | "PeerDisconnected"
   | "RingChanged"
   | "Published"
-  | "DuplicateIdentity";
+  | "DuplicateIdentity"
+  | "Convicted";
 
 /** What a core asks of its host, and tells it; the last one of a batch is always `Wake`. Bytes are views. */
 export type Output =
@@ -92,7 +93,7 @@ export const outputCodec: ItemCodec<Output> = /* @__PURE__ */ new ItemCodec<Outp
     35,
     {
       event: /* @__PURE__ */ choice(
-        ["Ready", "PeerConnected", "PeerDisconnected", "RingChanged", "Published", "DuplicateIdentity"],
+        ["Ready", "PeerConnected", "PeerDisconnected", "RingChanged", "Published", "DuplicateIdentity", "Convicted"],
         1,
       ),
       body: bytes,

@@ -22,6 +22,8 @@ export type MeshEvent =
       readonly peer: string;
       readonly addresses: readonly [readonly string[], readonly string[]];
     }
+  /** A peer of a closed network has contradicted itself and is refused from now on; the evidence is for the authority. */
+  | { readonly type: "convicted"; readonly evidence: Uint8Array }
   /** The core trapped and was started again from its store. */
   | { readonly type: "restarted"; readonly reason: string }
   /** The core has trapped five times or more within ten minutes; it is started again all the same. */
@@ -46,6 +48,8 @@ export function eventOf(kind: EventKind, body: Uint8Array): MeshEvent {
       const [one, other] = decodeDuplicate(body);
       return { type: "duplicate-identity", peer: one.id, addresses: [one.addresses, other.addresses] };
     }
+    case "Convicted":
+      return { type: "convicted", evidence: body.slice() };
     default:
       return kind satisfies never;
   }

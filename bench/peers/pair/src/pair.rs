@@ -355,7 +355,7 @@ impl Seen {
                 EventKind::PeerConnected => self.connected += 1,
                 EventKind::PeerDisconnected => self.disconnected += 1,
                 EventKind::Published => self.published += 1,
-                EventKind::RingChanged | EventKind::DuplicateIdentity => {}
+                EventKind::RingChanged | EventKind::DuplicateIdentity | EventKind::Convicted => {}
             },
             Output::Failed { code, detail, .. } => {
                 self.complaint = Some(format!("code {code:#06x} {detail}"));

@@ -8,6 +8,7 @@ use super::{Certificate, KNOWS_CLOSED, Standing, Standings};
 use crate::identity::{Admitted, NetworkId, PeerId, PublicKey, Signature};
 use crate::quota::Holder;
 use crate::verified::Verified;
+use selfsame_sorted_map::Map;
 
 /// A network's rules of admission, and the signatures that were verified under them
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub struct Gate {
     network: NetworkId,
     authority: Option<PublicKey>,
     revocations: Option<Revocations>,
+    /// Keys that peers have convicted: certificates of theirs from before a time are refused.
+    convicted: Map<PublicKey, u64>,
     verified: Verified,
     /// Who stands in the DNS, if the host looks that up.
     standings: Option<Standings>,
@@ -28,6 +31,7 @@ impl Gate {
             network,
             authority,
             revocations: None,
+            convicted: Map::new(),
             verified: Verified::default(),
             standings: None,
         }
@@ -81,10 +85,10 @@ impl Gate {
             return Err(Code::BadSignature);
         }
         let certificate = Certificate::of_verified(parts, evidence);
-        if self.revokes(key, &certificate.admitted()) {
-            return Err(Code::RevokedCertificate);
+        match self.refusal(key, &certificate.admitted()) {
+            Some(code) => Err(code),
+            None => Ok(Some(certificate)),
         }
-        Ok(Some(certificate))
     }
 
     /// The same of a peer that is there now, so that its certificate has to count.
@@ -109,10 +113,41 @@ impl Gate {
         self.revocations.as_ref()
     }
 
-    /// Whether what a key was admitted by has been revoked.
-    pub(crate) fn revokes(&self, key: &PublicKey, admitted: &Admitted) -> bool {
-        let list = self.revocations().filter(|_| self.is_closed());
-        list.is_some_and(|list| list.revokes(key, admitted))
+    /// Why what a key was admitted by counts no more.
+    pub(crate) fn refusal(&self, key: &PublicKey, admitted: &Admitted) -> Option<Code> {
+        if !self.is_closed() {
+            None
+        } else if self.revocations().is_some_and(|list| list.revokes(key, admitted)) {
+            Some(Code::RevokedCertificate)
+        } else {
+            self.convicts(key, admitted.since_ms).then_some(Code::Convicted)
+        }
+    }
+
+    /// Whether certificates of a key that count from then on are refused because peers have convicted it.
+    pub(crate) fn convicts(&self, key: &PublicKey, since_ms: u64) -> bool {
+        self.convicted
+            .get(key)
+            .is_some_and(|before_ms| since_ms < *before_ms)
+    }
+
+    /// Whether the list of revocations names a key for all certificates that count from before this time.
+    pub(crate) fn revokes_until(&self, key: &PublicKey, before_ms: u64) -> bool {
+        let last = Admitted {
+            since_ms: before_ms.saturating_sub(1),
+            until_ms: before_ms,
+        };
+        self.revocations().is_some_and(|list| list.revokes(key, &last))
+    }
+
+    /// Refuses all certificates of a key that count from before this time.
+    pub(crate) fn convict(&mut self, key: PublicKey, before_ms: u64) {
+        self.convicted.insert(key, before_ms);
+    }
+
+    /// Takes a conviction back whose time is over.
+    pub(crate) fn acquit(&mut self, key: &PublicKey) {
+        self.convicted.remove(key);
     }
 
     /// Takes a list of revocations; says whether it is newer than the one that is known.

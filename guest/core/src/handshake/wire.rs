@@ -246,6 +246,7 @@ pub(crate) fn is_unproven(code: Code) -> bool {
             | Code::WrongSeat
             | Code::WrongAddress
             | Code::RevokedCertificate
+            | Code::Convicted
             | Code::EarlyCertificate
             | Code::ExpiredCertificate
     )

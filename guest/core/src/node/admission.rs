@@ -49,10 +49,11 @@ impl Node {
             Err(Code::EarlyCertificate)
         } else if wall_ms >= admitted.until_ms {
             Err(Code::ExpiredCertificate)
-        } else if self.ring.revokes(&self.identity.public(), &admitted) {
-            Err(Code::RevokedCertificate)
         } else {
-            Ok(())
+            match self.ring.refusal_of(&self.identity.public(), &admitted) {
+                Some(code) => Err(code),
+                None => Ok(()),
+            }
         }
     }
 
@@ -119,22 +120,20 @@ impl Node {
         self.close_connection(index, Code::ExpiredCertificate);
     }
 
-    /// Ends the sessions of all whom the list of revocations shuts out.
+    /// Ends the sessions of all whom the list of revocations or a conviction shuts out.
     pub(super) fn shut_out(&mut self) {
         let ring = &self.ring;
-        let is_revoked = |connection: &Connection| {
-            ring.revokes(&connection.session.peer_key(), &connection.session.admitted())
+        let refusal = |(index, connection): (&u32, &Connection)| {
+            let session = &connection.session;
+            let why = ring.refusal_of(&session.peer_key(), &session.admitted());
+            why.map(|why| (*index, why))
         };
-        let revoked = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| is_revoked(connection));
-        let revoked: Vec<u32> = revoked.map(|(index, _)| *index).collect();
-        for index in revoked {
-            self.close_connection(index, Code::RevokedCertificate);
+        let refused: Vec<(u32, Code)> = self.connections.iter().filter_map(refusal).collect();
+        for (index, why) in refused {
+            self.close_connection(index, why);
         }
-        if self.check_admitted() == Err(Code::RevokedCertificate) {
-            self.stop_for(Code::RevokedCertificate);
+        if let Err(why @ (Code::RevokedCertificate | Code::Convicted)) = self.check_admitted() {
+            self.stop_for(why);
         }
     }
 

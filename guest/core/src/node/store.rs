@@ -18,6 +18,10 @@ const LOAD_TAG: u32 = 0;
 pub(super) struct StoreState {
     pending: OperationWriter,
     durable: bool,
+    /// Whether the ring is to be told that these operations are stored.
+    is_awaited: bool,
+    /// The last commit of which the ring is to be told.
+    awaited: Option<u32>,
     next_tag: u32,
     loaded: bool,
     /// Whether it was loaded in an earlier step.
@@ -96,6 +100,12 @@ impl Node {
         self.store.pending.push(Operation::Put { key, value });
     }
 
+    /// Stores a value, and tells the ring when it is.
+    pub(super) fn store_commit(&mut self, key: &[u8], value: &[u8]) {
+        self.store_put(key, value, true);
+        self.store.is_awaited = true;
+    }
+
     pub(super) fn store_delete(&mut self, key: &[u8]) {
         self.make_room(key.len());
         self.store.pending.push(Operation::Delete { key });
@@ -116,6 +126,9 @@ impl Node {
         let pending = core::mem::take(&mut self.store.pending);
         let durable = core::mem::take(&mut self.store.durable);
         self.store.next_tag = self.store.next_tag.checked_add(1).unwrap_or(1);
+        if core::mem::take(&mut self.store.is_awaited) {
+            self.store.awaited = Some(self.store.next_tag);
+        }
         self.out.push(&Output::StoreCommit {
             tag: self.store.next_tag,
             durable,
@@ -123,9 +136,12 @@ impl Node {
         });
     }
 
-    pub(super) fn store_committed(&mut self, _tag: u32, ok: bool) -> Result<(), Code> {
+    pub(super) fn store_committed(&mut self, tag: u32, ok: bool) -> Result<(), Code> {
         if !ok {
             self.store_broken(Code::StoreFailed);
+        } else if self.store.awaited == Some(tag) {
+            self.store.awaited = None;
+            self.ring_with(|ring, cx| ring.committed(cx));
         }
         Ok(())
     }

@@ -245,10 +245,10 @@ impl Book {
     }
 
     /// Those that a gate has shut out.
-    pub(crate) fn revoked(&self, gate: &Gate) -> Vec<PeerId> {
+    pub(crate) fn refused(&self, gate: &Gate) -> Vec<PeerId> {
         let records = self.entries.values().filter_map(Entry::record);
-        let revoked = records.filter(|record| record.is_revoked(gate));
-        revoked.map(NodeRecord::id).gather()
+        let refused = records.filter(|record| record.refusal(gate).is_some());
+        refused.map(NodeRecord::id).gather()
     }
 
     /// The records of those peers that are known, as they are sent.

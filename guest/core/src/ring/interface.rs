@@ -169,12 +169,24 @@ pub enum Action {
         /// Whether it must survive a power loss.
         durable: bool,
     },
+    /// Store a value, and call [`Ring::committed`](super::Ring::committed) once it survives a power loss.
+    Commit {
+        /// The key.
+        key: Vec<u8>,
+        /// The value.
+        value: Vec<u8>,
+    },
+    /// A peer has contradicted itself, and is refused from now on.
+    Convicted {
+        /// The [`Contradiction`](super::Contradiction), for the authority.
+        evidence: Vec<u8>,
+    },
     /// End the sessions with a peer, most of whose signatures are forged.
     Disconnect {
         /// The peer.
         peer: PeerId,
     },
-    /// End the sessions with peers whose certificates were revoked.
+    /// End the sessions with peers whose certificates were revoked, or who are convicted.
     ShutOut,
     /// Have a peer looked up by the host, of which `from` has told.
     LookUp {

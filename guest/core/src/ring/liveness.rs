@@ -142,7 +142,11 @@ impl Ring {
         let is_silent = is_silence(code);
         let rest_ms = u64::from(!is_silent) * self.parameters.rest_ms;
         let since_ms = cx.now_ms.saturating_add(rest_ms);
+        let earlier = self.earlier_in_group(&peer);
         let was_neighbour = self.routing.bury(&peer, since_ms);
+        for before in earlier {
+            self.probe(before, self.parameters.answer_timeout_ms);
+        }
         if !self.serves() {
             return;
         }
@@ -167,6 +171,7 @@ impl Ring {
         self.heard(cx, peer);
         if self.gate.is_closed() {
             self.ask_for_revocations(peer);
+            self.tell_convictions(peer);
         }
         if self.phase == Phase::In && self.is_member() && self.is_alone() {
             self.merge_through(cx, peer);

@@ -121,6 +121,8 @@ pub(crate) struct Lookup {
     successor: Option<PeerId>,
     /// How often a member after the position led back to it.
     steps_back: usize,
+    /// Who has to be asked as well because the group of who claims the position names it.
+    witness: Option<PeerId>,
 }
 
 impl Lookup {
@@ -140,6 +142,7 @@ impl Lookup {
             spacing: start.spacing,
             successor: start.after.first().copied(),
             steps_back: 0,
+            witness: None,
         };
         start.before.iter().for_each(|peer| lookup.add(*peer, false));
         start.after.iter().for_each(|peer| lookup.add(*peer, true));
@@ -216,6 +219,7 @@ impl Lookup {
         if let Some(owner) = &self.owner
             && !self.has_better_than(&owner.peer)
             && self.is_confirmed(&owner.peer)
+            && self.is_witnessed()
         {
             return self.finished(owner.clone());
         }
@@ -314,6 +318,19 @@ impl Lookup {
         ways().count() >= LEAST_VOUCHING && ways().any(is_close)
     }
 
+    /// Has a member asked before the lookup ends.
+    pub(crate) fn set_witness(&mut self, peer: PeerId) {
+        self.add(peer, false);
+        self.witness = Some(peer);
+    }
+
+    /// Whether the one that has to be asked has answered, or does not.
+    fn is_witnessed(&self) -> bool {
+        let witness = self.witness.and_then(|peer| self.candidates.get(&peer));
+        let is_open = |witness: &Candidate| matches!(witness.state, State::New | State::Asked);
+        self.asked >= self.parameters.max_asked || !witness.is_some_and(is_open)
+    }
+
     /// Whether somebody who has not failed lies nearer after the position than one who says that it is responsible.
     fn has_better_than(&self, owner: &PeerId) -> bool {
         let limit = distance(&self.target, &owner.place());
@@ -352,6 +369,10 @@ impl Lookup {
             let open = self.candidates.iter();
             open.filter(|(_, candidate)| candidate.state == State::New)
         };
+        let is_open = |peer: &PeerId| open().any(|(other, _)| other == peer);
+        if let Some(witness) = self.witness.filter(is_open) {
+            return Some(witness);
+        }
         let limit = self
             .owner
             .as_ref()

@@ -341,6 +341,7 @@ impl Ring {
                 self.look_for_others(cx);
             }
             self.sync_mirrors();
+            self.guard_round(cx);
         } else {
             self.keep_relays(cx);
         }

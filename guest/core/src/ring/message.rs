@@ -1,7 +1,8 @@
 //! Requests and responses between members.
 //!
 //! ```cddl
-//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach / vouch / revoked
+//! request = ping / find-node / find / store / mirror / join / update / leave / attach / detach / vouch / revoked / groups
+//!         / contradictions
 //! ping      = [0, hint: [0*4 record]]            ; members that the receiver may not know
 //! find-node = [1, target: id]
 //! find      = [2, object: id, held: bool]        ; held: answer from the table, whoever is responsible
@@ -14,16 +15,21 @@
 //! detach    = [9]
 //! vouch     = [10, target: id, claimed: id]      ; like find-node, but short if the answer is this member
 //! revoked   = [11, serial: uint]                 ; of the newest list of revocations that the sender knows; 0: none
+//! groups    = [12, told: [0*32 [leader: id, epoch: uint, digest: bytes .size 32]], wants-members: bool]
+//! contradictions = [13, known: [0*256 [public-key: bytes .size 32, before-ms: uint]]] ; who is convicted
 //!
 //! response = [0, result] / [1, class: uint]      ; class of the error, never its cause
 //!          / [2, record]                         ; the sender's record is stale: a newer one of its node
 //!          / [3, now-ms: uint]                   ; the sender's record is of another time than this
 //! result   = null                                ; ping, store, mirror, leave, attach, detach
 //!          / [responsible: record / null, closer: nodes, successors: nodes, predecessor: record / null,
-//!             entries]                           ; find-node, find, vouch; responsible: the one who answers, if it is
+//!             entries, ? lease]                  ; find-node, find, vouch; responsible: the one who answers, if it is
 //!          / [nodes]                             ; join
 //!          / [record, predecessor: record / null, successors: nodes, entries] ; update; the answerer's record first
 //!          / bytes .cbor revocations / null    ; revoked; null: none that is newer
+//!          / [is-within: bool, lease: bytes .cbor lease / null, differing: [0*4 bytes .cbor lease], members: [0*15 record]]
+//!                                              ; groups
+//!          / [0*16 bytes .cbor contradiction]  ; contradictions
 //!
 //! id = bytes .size 32
 //! record = bytes .cbor node-record
@@ -45,7 +51,13 @@ use alloc::vec::Vec;
 use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
-use crate::admission::MAX_REVOCATIONS_BYTES;
+use super::guard::MAX_LEASE_BYTES;
+pub use super::guard::message::Groups;
+use super::guard::message::{
+    ToldConviction, ToldLease, decode_convictions, decode_told, encode_convictions, encode_told,
+    read_contradictions, write_contradictions,
+};
+use crate::admission::{KNOWS_CLOSED, MAX_REVOCATIONS_BYTES};
 use crate::association::{MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::channel::class_of;
 use crate::gather::read_list;
@@ -153,6 +165,18 @@ pub enum Request<'a> {
         /// Serial of the newest that the sender knows; 0 if it knows none.
         serial: u64,
     },
+    /// Who is in the group of the receiver?
+    Groups {
+        /// Leases that the sender holds.
+        told: Vec<ToldLease>,
+        /// Whether the sender wants the records of the members.
+        wants_members: bool,
+    },
+    /// Who else is convicted?
+    Contradictions {
+        /// Those of whom the sender knows it.
+        known: Vec<ToldConviction>,
+    },
 }
 
 /// A response to a lookup
@@ -168,6 +192,8 @@ pub struct Hop<'a> {
     pub predecessor: Option<&'a [u8]>,
     /// What is stored for the object.
     pub entries: Vec<EntryBytes<'a>>,
+    /// The lease of the one who answers, if it is responsible and the network has a guard.
+    pub lease: Option<&'a [u8]>,
 }
 
 /// A response to an update
@@ -220,6 +246,11 @@ impl<'a> Request<'a> {
                 _ = encoder.array(3).uint(10).bytes(&target.0).bytes(&claimed.0);
             }
             Self::Revoked { serial } => _ = encoder.array(2).uint(11).uint(*serial),
+            Self::Groups { told, wants_members } => {
+                encode_told(encoder.array(3).uint(12), told);
+                encoder.bool(*wants_members);
+            }
+            Self::Contradictions { known } => encode_convictions(encoder.array(2).uint(13), known),
         }
         out
     }
@@ -273,6 +304,13 @@ impl<'a> Request<'a> {
             },
             (11, 2) => Self::Revoked {
                 serial: decoder.uint()?,
+            },
+            (12, 3) if KNOWS_CLOSED => Self::Groups {
+                told: decode_told(&mut decoder)?,
+                wants_members: decoder.bool()?,
+            },
+            (13, 2) if KNOWS_CLOSED => Self::Contradictions {
+                known: decode_convictions(&mut decoder)?,
             },
             _ => return Err(Malformed),
         };
@@ -331,29 +369,61 @@ pub(super) fn decode_revocations(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal<
     })
 }
 
+/// The response to `groups`.
+pub fn encode_groups(groups: &Groups<'_>) -> Vec<u8> {
+    response(|encoder| groups.write(encoder))
+}
+
+/// Reads the response to `groups`.
+pub fn decode_groups(bytes: &[u8]) -> Result<Groups<'_>, Refusal<'_>> {
+    read_response(bytes, Groups::read)
+}
+
+/// The response to `contradictions`.
+pub fn encode_contradictions(given: &[&[u8]]) -> Vec<u8> {
+    response(|encoder| write_contradictions(encoder, given))
+}
+
+/// Reads the response to `contradictions`.
+pub(super) fn decode_contradictions(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal<'_>> {
+    read_response(bytes, read_contradictions)
+}
+
 impl<'a> Hop<'a> {
     /// The encoding.
     pub fn encode(&self) -> Vec<u8> {
         response(|encoder| {
-            encoder.array(5);
+            encoder.array(5 + usize::from(self.lease.is_some()));
             encode_option(encoder, self.responsible);
             encode_nodes(encoder, &self.closer);
             encode_nodes(encoder, &self.successors);
             encode_option(encoder, self.predecessor);
             encode_entries(encoder, &self.entries);
+            if let Some(lease) = self.lease {
+                encoder.bytes(lease);
+            }
         })
     }
 
     /// Reads a response to a lookup.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Refusal<'a>> {
         read_response(bytes, |decoder| {
-            decoder.array_of(5)?;
+            let has_lease = match decoder.array(6)? {
+                5 => false,
+                6 if KNOWS_CLOSED => true,
+                _ => return Err(Malformed),
+            };
             Ok(Self {
                 responsible: decode_option(decoder)?,
                 closer: decode_nodes(decoder, MAX_NODES)?,
                 successors: decode_nodes(decoder, MAX_NODES)?,
                 predecessor: decode_option(decoder)?,
                 entries: decode_entries(decoder)?,
+                lease: if has_lease {
+                    Some(decoder.bytes(MAX_LEASE_BYTES)?)
+                } else {
+                    None
+                },
             })
         })
     }

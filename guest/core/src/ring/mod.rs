@@ -8,6 +8,7 @@ mod attach;
 mod book;
 mod confirm;
 mod find;
+mod guard;
 mod interface;
 mod leave;
 mod liveness;
@@ -30,6 +31,9 @@ mod serve;
 pub mod simulation;
 mod walk;
 
+pub use guard::{
+    Contradiction, EPOCH_MS, Lease, LeaseTerms, MAX_CONTRADICTION_BYTES, MAX_GROUP, MAX_LEASE_BYTES,
+};
 pub use interface::{Action, Context, Provider, Service, Settings};
 pub use message::MAX_MESSAGE_BYTES;
 pub use parameters::Parameters;
@@ -83,6 +87,12 @@ enum Call {
     Attach,
     /// A newer list of revocations is asked for.
     Revoked,
+    /// A member's group is asked for, and the records of its members if they are wanted.
+    Groups {
+        wants_members: bool,
+    },
+    /// Evidence against whoever else is convicted is asked for.
+    Contradictions,
     /// The last message to a peer before this node leaves.
     Farewell,
 }
@@ -102,6 +112,7 @@ pub struct Ring {
     routing: routing::Routing,
     objects: objects::Objects,
     gate: Gate,
+    guard: guard::Guard,
     walks: walk::Walks,
     finds: Map<u32, find::Find>,
     maintenance: maintenance::Maintenance,
@@ -145,6 +156,7 @@ impl Ring {
             routing: routing::Routing::new(settings.id, parameters),
             objects: objects::Objects::new(parameters),
             gate: Gate::new(settings.network, settings.authority),
+            guard: guard::Guard::default(),
             walks: walk::Walks::default(),
             finds: Map::new(),
             maintenance: maintenance::Maintenance::new(parameters),
@@ -297,9 +309,9 @@ impl Ring {
         &mut self.gate
     }
 
-    /// Whether what a key was admitted by has been revoked.
-    pub(crate) fn revokes(&self, key: &PublicKey, admitted: &Admitted) -> bool {
-        self.gate.revokes(key, admitted)
+    /// Why what a key was admitted by counts no more.
+    pub(crate) fn refusal_of(&self, key: &PublicKey, admitted: &Admitted) -> Option<Code> {
+        self.gate.refusal(key, admitted)
     }
 
     fn me(&self) -> PeerId {

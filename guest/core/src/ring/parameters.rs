@@ -51,6 +51,10 @@ pub struct Parameters {
     /// Successors named in an answer to a lookup: the one that counts and three to fall back to.
     pub named_successors: usize,
 
+    /// Members of a group, an odd number from 5 to 15; 0 for none (Secure Chord: g). Members of one network should not differ:
+    /// a smaller group's leader would not be in the middle of a larger one's list.
+    pub group: usize,
+
     /// First interval between updates after a change; it doubles with each quiet round up to the host's idle time.
     pub first_round_ms: u64,
     /// Longest time until the next update after a change further on in the successor list, which counts only when
@@ -163,6 +167,8 @@ impl Parameters {
         named_closer: 3,
         named_successors: 4,
 
+        group: 0,
+
         first_round_ms: 500,
         list_round_ms: 2 * SECOND_MS,
         finger_ms: 5 * SECOND_MS,
@@ -209,6 +215,15 @@ impl Parameters {
         max_storing: 6,
         max_stored_routes: 64,
         write_routes_ms: MINUTE_MS,
+    };
+}
+
+impl Parameters {
+    /// With a guard in closed networks: groups of seven, of which three liars in twenty leave one in a hundred without a
+    /// majority of honest members, and which all know each other by their successor lists.
+    pub const GUARDED: Self = Self {
+        group: 7,
+        ..Self::DEFAULT
     };
 }
 

@@ -8,6 +8,8 @@
 //! ; ring/published/ + object       published
 //! ; ring/neighbours                neighbours
 //! ; ring/revocations               revocations
+//! ; ring/lease                     lease-statement, of the last epoch
+//! ; ring/contradiction/ + key      contradiction
 //! published = [association: bytes .cbor association, holder: id]
 //! neighbours = [predecessors: [0*4 id], successors: [0*16 id]]         ; the nearest first
 //! ```
@@ -23,7 +25,7 @@ use super::{Action, Context, Ring};
 use crate::admission::KNOWS_CLOSED;
 use crate::association::{Association, MAX_ASSOCIATION_BYTES, ObjectId};
 use crate::gather::read_list;
-use crate::identity::PeerId;
+use crate::identity::{PeerId, PublicKey};
 use crate::quota::Holder;
 use crate::record::NodeRecord;
 use selfsame_sorted_map::Map;
@@ -35,6 +37,8 @@ const OBJECT: &[u8] = b"ring/object/";
 const PUBLISHED: &[u8] = b"ring/published/";
 const NEIGHBOURS: &[u8] = b"ring/neighbours";
 const REVOCATIONS: &[u8] = b"ring/revocations";
+pub(super) const LEASE: &[u8] = b"ring/lease";
+const CONTRADICTION: &[u8] = b"ring/contradiction/";
 
 /// What the store holds of the routes
 #[derive(Debug, Default)]
@@ -55,6 +59,10 @@ impl Ring {
             self.load_neighbours(cx, value).map_err(|_| Code::StoreCorrupt)
         } else if KNOWS_CLOSED && key == REVOCATIONS {
             self.gate.take_revocations(value).map(|_| self.shut_out(cx))
+        } else if KNOWS_CLOSED && key == LEASE {
+            self.load_lease(cx, value)
+        } else if KNOWS_CLOSED && key.starts_with(CONTRADICTION) {
+            self.load_contradiction(cx, value)
         } else if key == OWN {
             self.load_own(cx, value)
         } else if key.starts_with(ROUTE) {
@@ -79,6 +87,7 @@ impl Ring {
                 | Code::TooManyAssociations
                 | Code::WrongNetwork
                 | Code::RevokedCertificate
+                | Code::Convicted
                 | Code::ExpiredCertificate
                 | Code::EarlyCertificate,
             ) => {
@@ -337,6 +346,11 @@ fn read_published(value: &[u8]) -> Result<(&[u8], PeerId), Malformed> {
     let published = (decoder.bytes(MAX_ASSOCIATION_BYTES)?, PeerId(decoder.fixed()?));
     decoder.finish()?;
     Ok(published)
+}
+
+/// Where the evidence against a key is stored.
+pub(super) fn contradiction_key(public: &PublicKey) -> Vec<u8> {
+    [CONTRADICTION, &public.0].concat()
 }
 
 fn published_key(object: &ObjectId) -> Vec<u8> {

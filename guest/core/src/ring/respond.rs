@@ -4,7 +4,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Class, Code, LogLevel};
 
-use super::message::{Hop, Refusal, Updated, decode_ack, decode_joined, decode_revocations};
+use super::message::{
+    Hop, Refusal, Updated, decode_ack, decode_contradictions, decode_groups, decode_joined,
+    decode_revocations,
+};
 use super::{Call, Context, Ring};
 use crate::admission::KNOWS_CLOSED;
 use crate::identity::PeerId;
@@ -60,6 +63,14 @@ impl Ring {
             },
             Call::Revoked if KNOWS_CLOSED => match decode_revocations(body) {
                 Ok(newer) => return self.take_newer_revocations(cx, peer, newer),
+                Err(refusal) => refusal,
+            },
+            Call::Groups { wants_members } if KNOWS_CLOSED => match decode_groups(body) {
+                Ok(groups) => return self.take_groups(cx, peer, *wants_members, &groups),
+                Err(refusal) => refusal,
+            },
+            Call::Contradictions if KNOWS_CLOSED => match decode_contradictions(body) {
+                Ok(given) => return self.take_contradictions(cx, peer, &given),
                 Err(refusal) => refusal,
             },
             _ => match decode_ack(body) {
@@ -125,7 +136,12 @@ impl Ring {
             Call::Leave => self.left_one(cx, Err(code)),
             Call::Attach => self.attach_failed(cx, peer),
             Call::Farewell => self.farewell_over(cx),
-            Call::Store { .. } | Call::Hint | Call::Probe | Call::Revoked => {}
+            Call::Store { .. }
+            | Call::Hint
+            | Call::Probe
+            | Call::Revoked
+            | Call::Groups { .. }
+            | Call::Contradictions => {}
         }
     }
 }

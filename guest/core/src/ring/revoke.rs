@@ -74,21 +74,18 @@ impl Ring {
         }
     }
 
-    /// Parts with all that the list in force revokes.
+    /// Parts with all that the list in force revokes, and with all that are convicted.
     pub(super) fn shut_out(&mut self, cx: &mut Context<'_>) {
-        let revoked = self.book.revoked(&self.gate);
-        for peer in &revoked {
-            self.log(
-                LogLevel::Warn,
-                Code::RevokedCertificate,
-                "parted with a peer",
-                Some(*peer),
-            );
+        let refused = self.book.refused(&self.gate);
+        for peer in &refused {
+            let why = self.book.get(peer).and_then(|record| record.refusal(&self.gate));
+            let why = why.unwrap_or(Code::RevokedCertificate);
+            self.log(LogLevel::Warn, why, "parted with a peer", Some(*peer));
             self.detach(peer);
-            self.part_with(cx, *peer, Code::RevokedCertificate);
+            self.part_with(cx, *peer, why);
             self.book.forget(peer);
         }
-        self.objects.remove_of(&revoked);
+        self.objects.remove_of(&refused);
         self.actions.push_back(Action::ShutOut);
     }
 

@@ -87,6 +87,11 @@ impl Ring {
         {
             return self.serve_revoked(from, serial).map(Some);
         }
+        if let Request::Contradictions { known } = &request
+            && KNOWS_CLOSED
+        {
+            return self.serve_contradictions(from, known).map(Some);
+        }
         if self.phase == super::Phase::Out {
             return Err(Code::NotJoined);
         }
@@ -139,7 +144,12 @@ impl Ring {
                 self.put_leaf(&from, source);
             }
             Request::Detach => self.detach(&from),
-            Request::Revoked { .. } => return Err(Code::BadMessage),
+            Request::Groups { told, wants_members } if KNOWS_CLOSED => {
+                return self.serve_groups(cx, &from, &told, wants_members).map(Some);
+            }
+            Request::Revoked { .. } | Request::Groups { .. } | Request::Contradictions { .. } => {
+                return Err(Code::BadMessage);
+            }
         }
         Ok(Some(encode_ack()))
     }
@@ -196,9 +206,15 @@ impl Ring {
         } else {
             Vec::new()
         };
+        let lease = if responsible {
+            self.own_lease(cx.wall_ms)
+        } else {
+            None
+        };
         let mut hop = Hop {
             responsible: own.as_deref(),
             entries,
+            lease,
             ..Hop::default()
         };
         if responsible && claimed.is_some() {

@@ -71,6 +71,10 @@ impl Walks {
         self.walks.retain(|_, walk| !of_command(&walk.purpose));
     }
 
+    pub(super) fn lookup_mut(&mut self, id: u64) -> Option<&mut Lookup> {
+        self.walks.get_mut(&id).map(|walk| &mut walk.lookup)
+    }
+
     /// How many walks there are for purposes like this.
     pub(super) fn count(&self, like: impl Fn(&Purpose) -> bool) -> usize {
         self.walks.values().filter(|walk| like(&walk.purpose)).count()
@@ -106,6 +110,7 @@ impl Ring {
         }
         let mut start = self.known_around(&target);
         start.avoided.extend(avoided);
+        self.guard.add_poor(&start.before, &mut start.avoided);
         if matches!(purpose, Purpose::Finger { .. }) {
             // There are many, and a wrong one only makes other lookups longer.
             start.spacing = 0;
@@ -280,6 +285,9 @@ impl Ring {
     }
 
     pub(super) fn step_failed(&mut self, cx: &mut Context<'_>, id: u64, peer: PeerId, code: Code) {
+        if self.is_guarded() {
+            self.guard.failed(peer);
+        }
         if let Some(walk) = self.walks.walks.get_mut(&id) {
             walk.lookup.failed(&peer, code);
             self.advance(cx, id);
@@ -309,9 +317,18 @@ impl Ring {
                 walk.lookup.named_anew(named);
             }
         }
-        if let Err(code) = walk.lookup.answered(&peer, answer) {
-            self.book.suspect(&peer);
-            self.log(LogLevel::Debug, code, "a peer led no closer", Some(peer));
+        match walk.lookup.answered(&peer, answer) {
+            Err(code) => {
+                self.book.suspect(&peer);
+                if self.is_guarded() {
+                    self.guard.failed(peer);
+                }
+                self.log(LogLevel::Debug, code, "a peer led no closer", Some(peer));
+            }
+            Ok(()) => self.guard.worked(&peer),
+        }
+        if let Some(lease) = hop.lease {
+            self.have_witnessed(cx, id, peer, lease);
         }
         self.advance(cx, id);
     }
@@ -338,6 +355,7 @@ impl Ring {
                     && self.may_be_neighbour(cx, owner.peer, &owner.peer)
                 {
                     self.routing.set_finger(bit, owner.peer);
+                    self.ask_for_finger_group(cx, owner.peer);
                 }
             }
             Purpose::Merge { stranger } => self.place_in_other_ring_found(cx, stranger, result),

@@ -27,3 +27,5 @@ mod crowding;
 mod astray;
 
 mod liars;
+
+mod guard;

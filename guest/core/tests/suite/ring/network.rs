@@ -2,9 +2,10 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use selfsame_codec::{Code, Role};
+use selfsame_codec::{Admission, Code, Role};
 use selfsame_core::Holder;
-use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use selfsame_core::admission::{Certificate, CertificateTerms};
+use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
 use selfsame_core::random::Random;
 use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::{Action, Context, Parameters, Provider, Ring, Service, Settings};
@@ -71,6 +72,13 @@ pub(crate) struct Network {
     pub(crate) now_ms: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) dice: Dice,
+    parameters: &'static Parameters,
+    /// Who admits to it, if it is closed.
+    authority: Option<Identity>,
+    /// Evidence by which nodes have convicted peers, with the node that did.
+    pub(crate) convicted: Vec<(usize, Vec<u8>)>,
+    /// Nodes whose stores do not say that anything is stored.
+    pub(crate) unstored: BTreeSet<usize>,
     /// Of a thousand messages, how many are lost.
     pub(crate) loss: usize,
     /// Requests that were delivered.
@@ -101,6 +109,10 @@ impl Network {
             now_ms: START_MS,
             nodes: Vec::new(),
             dice: Dice::new(seed),
+            parameters: &Parameters::DEFAULT,
+            authority: None,
+            convicted: Vec::new(),
+            unstored: BTreeSet::new(),
             loss: 0,
             requests: 0,
             index: BTreeMap::new(),
@@ -117,6 +129,45 @@ impl Network {
         }
     }
 
+    /// A closed network with a guard.
+    pub(crate) fn guarded(seed: u64) -> Self {
+        Self {
+            parameters: &Parameters::GUARDED,
+            authority: Some(Identity::of_authority(
+                &[seed as u8; 32],
+                "ring-tests",
+                Admission::Dns,
+            )),
+            ..Self::new(seed)
+        }
+    }
+
+    /// The identity of a node, with its certificate.
+    pub(crate) fn identity(&self, index: usize) -> Identity {
+        let mut seed = [0; 32];
+        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
+        seed[8..16].copy_from_slice(&(index as u64).to_le_bytes());
+        let Some(authority) = &self.authority else {
+            return Identity::recall(&seed, Self::network_id(), &[]);
+        };
+        let mut identity = Identity::recall(&seed, authority.network(), &[]);
+        let certificate = self.certificate(index, identity.public());
+        certificate.give_to(&mut identity).expect("its own certificate");
+        identity
+    }
+
+    /// What the authority certifies a node.
+    pub(crate) fn certificate(&self, index: usize, public: PublicKey) -> Certificate {
+        let terms = CertificateTerms {
+            public,
+            serial: index as u64,
+            not_before_ms: START_MS - 1000,
+            expiry_ms: START_MS + 24 * 3_600_000,
+            address: Some(format!("n{index}.example:443")),
+        };
+        Certificate::sign(self.authority.as_ref().expect("a closed network"), terms).expect("sound terms")
+    }
+
     pub(crate) fn network_id() -> NetworkId {
         NetworkId::open("ring-tests")
     }
@@ -131,15 +182,15 @@ impl Network {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&self.seed.to_le_bytes());
         seed[8..16].copy_from_slice(&(index as u64).to_le_bytes());
-        let identity = Identity::recall(&seed, Self::network_id(), &[]);
+        let identity = self.identity(index);
         let addresses = match role {
             Role::Member => vec![format!("wss://n{index}.example/.mesh")],
             Role::Leaf => Vec::new(),
         };
         let mut settings = Settings {
             id: identity.id(),
-            network: Self::network_id(),
-            authority: None,
+            network: identity.network(),
+            authority: self.authority.as_ref().map(Identity::public),
             role,
             addresses,
             domain: String::new(),
@@ -150,7 +201,7 @@ impl Network {
         self.index.insert(identity.id(), index);
         self.nodes.push(Node {
             identity,
-            ring: Ring::new(settings.clone(), &Parameters::DEFAULT),
+            ring: Ring::new(settings.clone(), self.parameters),
             random: Random::new(&seed),
             settings,
             is_alive: true,
@@ -239,6 +290,14 @@ impl Network {
                     this.writes += 1;
                     this.store.insert(key, value);
                 }
+                Action::Commit { key, value } => {
+                    this.writes += 1;
+                    this.store.insert(key, value);
+                    if !self.unstored.contains(&node) {
+                        self.with(node, Ring::committed);
+                    }
+                }
+                Action::Convicted { evidence } => self.convicted.push((node, evidence)),
                 Action::Delete { key } => {
                     this.writes += 1;
                     this.store.remove(&key);
@@ -445,7 +504,12 @@ impl Network {
 
     /// A ring of so many members, in its final shape.
     pub(crate) fn ring_of(seed: u64, count: usize) -> Self {
-        let mut net = Self::new(seed);
+        Self::new(seed).with_members(count)
+    }
+
+    /// The same network with so many members that form a ring.
+    pub(crate) fn with_members(self, count: usize) -> Self {
+        let mut net = self;
         let members = net.add_members(count);
         for node in &members {
             let bootstraps: Vec<usize> = if *node == 0 { Vec::new() } else { vec![0] };
@@ -481,7 +545,7 @@ impl Network {
     /// Takes a node's memory away; its store and sessions stay, as when it sleeps.
     pub(crate) fn forget(&mut self, node: usize) {
         let this = &mut self.nodes[node];
-        this.ring = Ring::new(this.settings.clone(), &Parameters::DEFAULT);
+        this.ring = Ring::new(this.settings.clone(), self.parameters);
         self.open_calls.retain(|(of, _)| *of != node);
         let store = self.nodes[node].store.clone();
         self.with(node, |ring, cx| {
