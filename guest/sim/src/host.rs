@@ -96,6 +96,8 @@ pub struct Host {
     /// What waits while the process is stopped.
     pub(crate) frozen: Option<Vec<Event>>,
     pub(crate) answers: BTreeMap<u32, Answer>,
+    /// When its node has convicted peers, and by what evidence.
+    pub(crate) convicted: Vec<(u64, Vec<u8>)>,
 }
 
 impl Host {
@@ -103,6 +105,18 @@ impl Host {
     #[must_use]
     pub fn id(&self) -> PeerId {
         self.id
+    }
+
+    /// What its node starts with.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// When its node has convicted peers since its first start, and by what evidence.
+    #[must_use]
+    pub fn convicted(&self) -> &[(u64, Vec<u8>)] {
+        &self.convicted
     }
 
     /// Whether its process runs.

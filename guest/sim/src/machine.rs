@@ -1,9 +1,10 @@
 //! What runs the cores.
 
 use selfsame_codec::Config;
-use selfsame_core::Node;
+use selfsame_core::identity::PeerId;
 use selfsame_core::ring::Parameters;
 use selfsame_core::ring::simulation::Tap;
+use selfsame_core::{Node, Place};
 
 /// Number of a core in its machine
 pub type Handle = usize;
@@ -44,6 +45,14 @@ impl Native {
             nodes: Vec::new(),
             free: Vec::new(),
         }
+    }
+
+    /// To whom a core would pass a message on for whoever is responsible for a place, the best first.
+    ///
+    /// # Panics
+    /// When the core has ended.
+    pub fn hops_to(&mut self, core: Handle, target: &Place) -> Vec<PeerId> {
+        self.nodes[core].as_mut().expect("the core lives").hops_to(target)
     }
 
     /// Lets taps see and change what the rings of cores say.

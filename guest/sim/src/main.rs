@@ -44,8 +44,16 @@ struct Arguments {
     kind: Chosen<Kind>,
 
     /// How many of a hundred members attack
-    #[arg(long, default_value_t = 5.0)]
+    #[arg(long, visible_alias = "fraction", default_value_t = 5.0)]
     share: f64,
+
+    /// How many rings with liars are played, one for each seed from the first on
+    #[arg(long, default_value_t = 1)]
+    seeds: u32,
+
+    /// Plays up to five rings with liars for each share from none to 30 %, too, and draws the curve to this file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
 
     /// Writes the figures as JSON to this file as well
     #[arg(long, value_name = "FILE")]
@@ -70,6 +78,7 @@ fn usual_nodes(scenario: Scenario) -> u32 {
     match scenario {
         Scenario::Faults => 40,
         Scenario::Hops => 4096,
+        Scenario::Liars => 128,
         _ => 1000,
     }
 }
@@ -88,15 +97,21 @@ fn main() -> ExitCode {
         fault: arguments.fault.0,
         kind: arguments.kind.0,
         share: arguments.share,
+        seeds: arguments.seeds as usize,
+        draws_curve: arguments.svg.is_some() && arguments.scenario == Scenario::Liars,
         ..Plan::new(arguments.scenario, nodes as usize, arguments.seed)
     };
     let report = play(&plan, &mut progress);
     print!("{}", report.table());
-    if let Some(file) = arguments.json
-        && let Err(error) = std::fs::write(&file, format!("{:#}\n", report.json()))
-    {
-        eprintln!("cannot write {}: {error}", file.display());
-        return ExitCode::from(2);
+    let json = format!("{:#}\n", report.json());
+    let figure = report.figure.clone().unwrap_or_default();
+    for (file, content) in [(arguments.json, json), (arguments.svg, figure)] {
+        if let Some(file) = file
+            && let Err(error) = std::fs::write(&file, content)
+        {
+            eprintln!("cannot write {}: {error}", file.display());
+            return ExitCode::from(2);
+        }
     }
     if report.is_met() {
         ExitCode::SUCCESS

@@ -93,6 +93,8 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// Hash of everything that the cores said.
     pub trace: [u8; 32],
+    /// A picture of it as SVG, if one was asked for.
+    pub figure: Option<String>,
 }
 
 impl Report {
@@ -179,6 +181,7 @@ mod tests {
             command: "selfsame-sim settle --nodes 3 --seed 9".into(),
             rows: vec![Row::new("hops", "hops", 3.0).bar(Bar::Within(2.0, 0.05))],
             trace: [0; 32],
+            figure: None,
         };
         assert!(!report.is_met());
         assert!(report.table().contains("MISSED"));

@@ -188,6 +188,12 @@ impl Node {
         self.ring.tap(tap);
     }
 
+    /// To whom this node would pass a message on for whoever is responsible for a place, the best first.
+    #[cfg(feature = "simulation")]
+    pub fn hops_to(&mut self, target: &crate::Place) -> Vec<crate::identity::PeerId> {
+        self.ring.group_hops(&mut self.random, target)
+    }
+
     /// Takes a batch of inputs and gives the batch of outputs, which lives until the next call.
     pub fn step(&mut self, batch: &[u8]) -> &[u8] {
         self.out.clear(KEPT_BUFFER);

@@ -151,8 +151,9 @@ impl Node {
             Action::LookUp { peer, from } if KNOWS_CLOSED => _ = self.look_up(peer, from),
             Action::ShutOut | Action::LookUp { .. } => {}
             Action::Put { key, value, durable } => self.store_put(&key, &value, durable),
-            Action::Commit { key, value } => self.store_commit(&key, &value),
-            Action::Convicted { evidence } => self.event(EventKind::Convicted, &evidence),
+            Action::Commit { key, value } if KNOWS_CLOSED => self.store_commit(&key, &value),
+            Action::Convicted { evidence } if KNOWS_CLOSED => self.event(EventKind::Convicted, &evidence),
+            Action::Commit { .. } | Action::Convicted { .. } => {}
             Action::Delete { key } => self.store_delete(&key),
             Action::Changed => {
                 self.event(EventKind::RingChanged, &[]);

@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use selfsame_codec::{Code, Entries, EventKind, LogLevel, Operation, OperationWriter, Output};
 
 use super::Node;
+use crate::admission::KNOWS_CLOSED;
 use crate::ring::Ring;
 
 /// Entries that are read at once: what the smallest store gives in one answer.
@@ -126,7 +127,7 @@ impl Node {
         let pending = core::mem::take(&mut self.store.pending);
         let durable = core::mem::take(&mut self.store.durable);
         self.store.next_tag = self.store.next_tag.checked_add(1).unwrap_or(1);
-        if core::mem::take(&mut self.store.is_awaited) {
+        if KNOWS_CLOSED && core::mem::take(&mut self.store.is_awaited) {
             self.store.awaited = Some(self.store.next_tag);
         }
         self.out.push(&Output::StoreCommit {
@@ -139,7 +140,7 @@ impl Node {
     pub(super) fn store_committed(&mut self, tag: u32, ok: bool) -> Result<(), Code> {
         if !ok {
             self.store_broken(Code::StoreFailed);
-        } else if self.store.awaited == Some(tag) {
+        } else if KNOWS_CLOSED && self.store.awaited == Some(tag) {
             self.store.awaited = None;
             self.ring_with(|ring, cx| ring.committed(cx));
         }

@@ -142,7 +142,11 @@ impl Ring {
         let is_silent = is_silence(code);
         let rest_ms = u64::from(!is_silent) * self.parameters.rest_ms;
         let since_ms = cx.now_ms.saturating_add(rest_ms);
-        let earlier = self.earlier_in_group(&peer);
+        let earlier = if self.is_guarded() {
+            self.earlier_in_group(&peer)
+        } else {
+            Vec::new()
+        };
         let was_neighbour = self.routing.bury(&peer, since_ms);
         for before in earlier {
             self.probe(before, self.parameters.answer_timeout_ms);

@@ -12,6 +12,7 @@ use selfsame_codec::Code;
 
 use super::Parameters;
 use super::routing::clockwise;
+use crate::admission::KNOWS_CLOSED;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
 use crate::place::{Place, distance, in_half_open, in_open, leading};
@@ -219,7 +220,7 @@ impl Lookup {
         if let Some(owner) = &self.owner
             && !self.has_better_than(&owner.peer)
             && self.is_confirmed(&owner.peer)
-            && self.is_witnessed()
+            && (!KNOWS_CLOSED || self.is_witnessed())
         {
             return self.finished(owner.clone());
         }
@@ -370,7 +371,7 @@ impl Lookup {
             open.filter(|(_, candidate)| candidate.state == State::New)
         };
         let is_open = |peer: &PeerId| open().any(|(other, _)| other == peer);
-        if let Some(witness) = self.witness.filter(is_open) {
+        if KNOWS_CLOSED && let Some(witness) = self.witness.filter(is_open) {
             return Some(witness);
         }
         let limit = self

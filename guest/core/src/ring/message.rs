@@ -52,7 +52,7 @@ use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
 use super::guard::MAX_LEASE_BYTES;
-pub use super::guard::message::Groups;
+use super::guard::message::Groups;
 use super::guard::message::{
     ToldConviction, ToldLease, decode_convictions, decode_told, encode_convictions, encode_told,
     read_contradictions, write_contradictions,
@@ -246,11 +246,14 @@ impl<'a> Request<'a> {
                 _ = encoder.array(3).uint(10).bytes(&target.0).bytes(&claimed.0);
             }
             Self::Revoked { serial } => _ = encoder.array(2).uint(11).uint(*serial),
-            Self::Groups { told, wants_members } => {
+            Self::Groups { told, wants_members } if KNOWS_CLOSED => {
                 encode_told(encoder.array(3).uint(12), told);
                 encoder.bool(*wants_members);
             }
-            Self::Contradictions { known } => encode_convictions(encoder.array(2).uint(13), known),
+            Self::Contradictions { known } if KNOWS_CLOSED => {
+                encode_convictions(encoder.array(2).uint(13), known);
+            }
+            Self::Groups { .. } | Self::Contradictions { .. } => {}
         }
         out
     }
@@ -393,13 +396,14 @@ impl<'a> Hop<'a> {
     /// The encoding.
     pub fn encode(&self) -> Vec<u8> {
         response(|encoder| {
-            encoder.array(5 + usize::from(self.lease.is_some()));
+            let lease = self.lease.filter(|_| KNOWS_CLOSED);
+            encoder.array(5 + usize::from(lease.is_some()));
             encode_option(encoder, self.responsible);
             encode_nodes(encoder, &self.closer);
             encode_nodes(encoder, &self.successors);
             encode_option(encoder, self.predecessor);
             encode_entries(encoder, &self.entries);
-            if let Some(lease) = self.lease {
+            if let Some(lease) = lease {
                 encoder.bytes(lease);
             }
         })

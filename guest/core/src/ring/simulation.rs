@@ -3,13 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+pub use super::guard::message::{Groups, ToldConviction, ToldLease};
 pub use super::message::{
-    EntryBytes, Hop, Refusal, Request, Updated, decode_joined, encode_ack, encode_error, encode_joined,
+    EntryBytes, Hop, Refusal, Request, Updated, decode_groups, decode_joined, encode_ack,
+    encode_contradictions, encode_error, encode_groups, encode_joined,
 };
 
 use super::{Call, Context, Ring};
 use crate::admission::Gate;
-use crate::identity::{NetworkId, PeerId};
+use crate::identity::PeerId;
 use crate::record::NodeRecord;
 use selfsame_sorted_map::Map;
 
@@ -37,8 +39,8 @@ pub trait Tap: Send {
 
 /// Whose record these bytes claim to be; nothing of them is verified.
 #[must_use]
-pub fn claimed_id(record: &[u8], network: &NetworkId) -> Option<PeerId> {
-    NodeRecord::claimed_id(record, &Gate::new(*network, None))
+pub fn claimed_id(record: &[u8], gate: &Gate) -> Option<PeerId> {
+    NodeRecord::claimed_id(record, gate)
 }
 
 /// A tap, and the requests that are not answered yet

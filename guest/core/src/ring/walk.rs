@@ -7,6 +7,7 @@ use selfsame_codec::{Code, LogLevel};
 use super::lookup::{Answer, Lookup, Owner, Start, Step, Trail};
 use super::message::{EntryBytes, Hop, Request};
 use super::{Action, Call, Context, Ring};
+use crate::admission::KNOWS_CLOSED;
 use crate::association::ObjectId;
 use crate::gather::Gather as _;
 use crate::identity::PeerId;
@@ -110,7 +111,9 @@ impl Ring {
         }
         let mut start = self.known_around(&target);
         start.avoided.extend(avoided);
-        self.guard.add_poor(&start.before, &mut start.avoided);
+        if self.is_guarded() {
+            self.guard.add_poor(&start.before, &mut start.avoided);
+        }
         if matches!(purpose, Purpose::Finger { .. }) {
             // There are many, and a wrong one only makes other lookups longer.
             start.spacing = 0;
@@ -325,9 +328,10 @@ impl Ring {
                 }
                 self.log(LogLevel::Debug, code, "a peer led no closer", Some(peer));
             }
-            Ok(()) => self.guard.worked(&peer),
+            Ok(()) if self.is_guarded() => self.guard.worked(&peer),
+            Ok(()) => {}
         }
-        if let Some(lease) = hop.lease {
+        if let Some(lease) = hop.lease.filter(|_| KNOWS_CLOSED) {
             self.have_witnessed(cx, id, peer, lease);
         }
         self.advance(cx, id);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use selfsame_codec::Role;
-use selfsame_core::identity::{Identity, NetworkId};
+use selfsame_core::admission::Gate;
+use selfsame_core::identity::Identity;
 use selfsame_core::record::{NodeRecord, RecordTerms};
 use selfsame_core::ring::simulation::{EntryBytes, Hop, Request, Updated, claimed_id, encode_joined};
 
@@ -41,18 +42,18 @@ impl Peers {
     }
 
     /// Keeps the first record of any node.
-    pub(super) fn insert_first(&mut self, record: &[u8], network: &NetworkId) {
-        if let Some(peer) = claimed_id(record, network) {
+    pub(super) fn insert_first(&mut self, record: &[u8], gate: &Gate) {
+        if let Some(peer) = claimed_id(record, gate) {
             self.records.entry(peer.0).or_insert_with(|| record.to_vec());
         }
     }
 
-    fn get(&self, node: &Id) -> Option<&[u8]> {
+    pub(super) fn get(&self, node: &Id) -> Option<&[u8]> {
         self.records.get(node).map(Vec::as_slice)
     }
 
     /// From a position on, round the circle.
-    fn from<'a>(&'a self, position: &Id) -> impl Iterator<Item = (&'a Id, &'a [u8])> {
+    pub(super) fn from<'a>(&'a self, position: &Id) -> impl Iterator<Item = (&'a Id, &'a [u8])> {
         let circle = self
             .records
             .range(*position..)
@@ -174,6 +175,7 @@ impl Shared {
             successors: successors.iter().map(Vec::as_slice).collect(),
             predecessor: honest.predecessor,
             entries: entries.iter().map(entry_bytes).collect(),
+            lease: honest.lease,
         };
         hop.encode()
     }
@@ -190,7 +192,7 @@ impl Shared {
     }
 
     /// A copy with one wrong bit.
-    fn broken(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub(super) fn broken(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut bytes = bytes.to_vec();
         if !bytes.is_empty() {
             let at = self.dice.usize(..bytes.len());
@@ -203,8 +205,30 @@ impl Shared {
         records.iter().map(|record| self.broken(record)).collect()
     }
 
+    /// Names nobody but peers whose certificates are revoked.
+    fn replay_revoked(&self, target: &Id) -> Option<Vec<u8>> {
+        let records = self
+            .leases
+            .revoked
+            .iter()
+            .filter_map(|node| self.old_records.get(node));
+        let named: Vec<&[u8]> = records.take(NAMED_CLOSER).collect();
+        let hop = Hop {
+            closer: named.clone(),
+            successors: named.clone(),
+            predecessor: self.old_records.from(target).next().map(|(_, record)| record),
+            ..Hop::default()
+        };
+        (!named.is_empty()).then(|| hop.encode())
+    }
+
     /// An answer to something else, or the true one with the first record and associations that were seen of everybody.
     fn replay(&mut self, question: Question<'_>) -> Vec<u8> {
+        if self.dice.bool()
+            && let Some(revoked) = self.replay_revoked(&question.target)
+        {
+            return revoked;
+        }
         if !self.old_answers.is_empty() && self.dice.bool() {
             let old = self.dice.usize(..self.old_answers.len());
             return self.old_answers[old].clone();
@@ -213,7 +237,7 @@ impl Shared {
             return question.honest;
         };
         let old = |record: &&[u8]| -> Vec<u8> {
-            let peer = claimed_id(record, &self.network);
+            let peer = claimed_id(record, &self.gate);
             let known = peer.and_then(|peer| self.old_records.get(&peer.0));
             known.unwrap_or(record).to_vec()
         };

@@ -1,9 +1,10 @@
 //! Members that lie, together: what they know of each other, and what they say instead of the truth.
 
+mod leases;
 mod lies;
 mod tap;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::ValueEnum;
@@ -11,12 +12,16 @@ use fastrand::Rng;
 use selfsame_codec::Config;
 use selfsame_core::admission::Gate;
 use selfsame_core::association::Association;
-use selfsame_core::identity::{Identity, NetworkId, PeerId};
+use selfsame_core::identity::{NetworkId, PeerId};
 use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::simulation::{EntryBytes, Tap};
 
+use leases::Leases;
+pub use leases::Lie;
 use lies::Peers;
 use tap::Liar;
+
+use crate::world::identity_of;
 
 type Id = [u8; 32];
 /// An association and its publisher's record
@@ -57,7 +62,11 @@ pub struct Coalition {
 /// What attackers know together
 struct Shared {
     network: NetworkId,
+    gate: Gate,
     kind: Option<Kind>,
+    /// What they say of groups, in a closed network.
+    lie: Option<Lie>,
+    leases: Leases,
     now_ms: u64,
     /// The attackers, with their newest records.
     accomplices: Peers,
@@ -76,9 +85,18 @@ impl Coalition {
     /// Attackers of a network, nobody yet.
     #[must_use]
     pub fn new(network: NetworkId, seed: u64) -> Self {
+        Self::behind(Gate::new(network, None), seed)
+    }
+
+    /// Attackers of a network that checks others with this gate.
+    #[must_use]
+    pub fn behind(gate: Gate, seed: u64) -> Self {
         let shared = Shared {
-            network,
+            network: *gate.network(),
+            gate,
             kind: None,
+            lie: None,
+            leases: Leases::default(),
             now_ms: 0,
             accomplices: Peers::default(),
             old_records: Peers::default(),
@@ -95,8 +113,7 @@ impl Coalition {
     /// The tap of a core; it does nothing until its node is one of the attackers and they have turned.
     #[must_use]
     pub fn tap(&self, config: &Config) -> Box<dyn Tap> {
-        let identity = Identity::recall(&config.seed, self.lock().network, &[]);
-        Box::new(Liar::new(identity, self.clone()))
+        Box::new(Liar::new(identity_of(config), self.clone()))
     }
 
     /// Makes a node one of the attackers. It goes on as all others do and takes note of what it sees.
@@ -107,6 +124,30 @@ impl Coalition {
     /// Lets all attackers lie from now on.
     pub fn turn(&self, kind: Kind) {
         self.lock().kind = Some(kind);
+    }
+
+    /// Lets all attackers tell the truth again, or lie so from now on in a closed network.
+    pub fn tell(&self, lie: Option<Lie>) {
+        let mut shared = self.lock();
+        shared.kind = lie.and_then(Lie::kind);
+        shared.lie = lie;
+    }
+
+    /// Takes note of nodes whose certificates are revoked, for attackers who go on naming them.
+    pub fn revoked(&self, nodes: &[[u8; 32]]) {
+        self.lock().leases.revoked.extend(nodes);
+    }
+
+    /// Attackers that have given two honest members different leases for one epoch.
+    #[must_use]
+    pub fn equivocators(&self) -> BTreeSet<[u8; 32]> {
+        self.lock().leases.equivocators()
+    }
+
+    /// How often two honest members that held such leases have compared them, at most, for any attacker.
+    #[must_use]
+    pub fn exchanges(&self) -> u64 {
+        self.lock().leases.exchanges()
     }
 
     /// Gives the attackers an association to answer with, and nothing else, whenever its object is looked up.
@@ -123,7 +164,7 @@ impl Coalition {
 impl Shared {
     fn remember_records(&mut self, records: &[&[u8]]) {
         for record in records {
-            self.old_records.insert_first(record, &self.network);
+            self.old_records.insert_first(record, &self.gate);
         }
     }
 

@@ -8,7 +8,7 @@ use selfsame_core::identity::{Identity, PeerId};
 use selfsame_core::ring::simulation::{Hop, Request, Tap, Updated};
 
 use super::lies::Question;
-use super::{Coalition, Id, Kind, Shared};
+use super::{Coalition, Id, Kind, Lie, Shared};
 
 /// Time between two messages that an attacker sends of its own accord to the same member.
 const UNASKED_MS: u64 = 10_000;
@@ -51,6 +51,9 @@ impl Tap for Liar {
         let me = self.me();
         let mut shared = self.coalition.lock();
         if !shared.accomplices.contains(&me) {
+            if matches!(Request::decode(request), Ok(Request::Groups { .. })) {
+                shared.watch_groups(&from.0, &me, &honest);
+            }
             return Some(honest);
         }
         if !shared.accomplices.contains(&from.0) && self.contacts.len() < MAX_CONTACTS {
@@ -60,13 +63,20 @@ impl Tap for Liar {
             return Some(honest);
         };
         remember_request(&mut shared, &request);
-        let Some(kind) = shared.kind else {
-            return Some(honest);
-        };
         // Among themselves they tell the truth: their own tables stay right.
         if shared.accomplices.contains(&from.0) {
             return Some(honest);
         }
+        match request {
+            Request::Groups { .. } => return shared.lie_about_group(&self.identity, honest),
+            Request::Contradictions { .. } if shared.lie == Some(Lie::Frame) => {
+                return Some(shared.false_evidence(&self.identity));
+            }
+            _ => {}
+        }
+        let Some(kind) = shared.kind else {
+            return Some(honest);
+        };
         let is_eclipse = matches!(kind, Kind::Eclipse | Kind::Grind);
         match request {
             Request::FindNode {
@@ -109,6 +119,8 @@ impl Tap for Liar {
             shared.remember_records(&hop.successors);
         } else if let Ok(updated) = Updated::decode(answer) {
             shared.remember_records(&updated.successors);
+        } else {
+            shared.remember_lease(answer);
         }
     }
 
@@ -120,10 +132,14 @@ impl Tap for Liar {
             return Vec::new();
         }
         self.next_ms = now_ms + UNASKED_MS;
-        let message = |to: &Id| match shared.kind? {
-            Kind::Eclipse | Kind::Grind => Some(shared.poisoned_hint(to)),
-            Kind::Leave => shared.lying_leave(&me),
-            _ => None,
+        let accusation = (shared.lie == Some(Lie::Frame)).then(|| {
+            let known = shared.made_up_conviction();
+            Request::Contradictions { known }.encode()
+        });
+        let message = |to: &Id| match shared.kind {
+            Some(Kind::Eclipse | Kind::Grind) => Some(shared.poisoned_hint(to)),
+            Some(Kind::Leave) => shared.lying_leave(&me),
+            _ => accusation.clone(),
         };
         let contacts = self.contacts.iter();
         contacts

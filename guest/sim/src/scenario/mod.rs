@@ -1,9 +1,12 @@
 //! What is played, and what is measured.
 
 mod attack;
+mod curve;
 mod episodes;
 mod hops;
+mod liars;
 mod lookups;
+mod messages;
 mod names;
 mod play;
 mod schedules;

@@ -4,7 +4,9 @@ use clap::ValueEnum;
 use selfsame_core::identity::labelled_hash;
 
 use super::attack::attack;
+use super::curve::draw;
 use super::hops::hops;
+use super::liars::{liars, point};
 use super::{Fault, Schedule, find, join_telling, lookups, publish, schedule, settle};
 use crate::attack::Kind;
 use crate::machine::Native;
@@ -17,6 +19,9 @@ use crate::world::{End, World};
 const SETTLE_MS: u64 = 10 * 60_000;
 /// The longest of all intervals at which a member looks after its neighbours.
 const MAINTENANCE_MS: u64 = 15_000;
+/// Shares of liars in percent, and rings for each of them, in a curve.
+const CURVE_SHARES: [f64; 7] = [0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0];
+const CURVE_SEEDS: usize = 5;
 const HOUR_MS: u64 = 60 * 60_000;
 /// Purpose of the hash over the traces of many runs.
 const TRACE: &str = "selfsame/1 simulation traces";
@@ -36,6 +41,8 @@ pub enum Scenario {
     Faults,
     /// Some of the members lie
     Attack,
+    /// Some of the members of closed networks lie, in one ring after the other
+    Liars,
 }
 
 /// A scenario and its options
@@ -55,6 +62,10 @@ pub struct Plan {
     pub kind: Option<Kind>,
     /// How many of a hundred members lie.
     pub share: f64,
+    /// How many rings with liars are played, one for each seed from the first on.
+    pub seeds: usize,
+    /// Whether shares of liars from none to a third are played, too, for a curve.
+    pub draws_curve: bool,
 }
 
 impl Plan {
@@ -69,6 +80,8 @@ impl Plan {
             fault: None,
             kind: None,
             share: 5.0,
+            seeds: 1,
+            draws_curve: false,
         }
     }
 
@@ -86,6 +99,9 @@ impl Plan {
                 let kind = self.kind.map_or_else(|| "all".into(), |kind| name_of(&kind));
                 command.push_str(&format!(" --kind {kind} --share {}", self.share));
             }
+            Scenario::Liars => {
+                command.push_str(&format!(" --seeds {} --fraction {}", self.seeds, self.share))
+            }
             _ => {}
         }
         command
@@ -93,7 +109,7 @@ impl Plan {
 }
 
 /// The name of a choice on the command line.
-fn name_of(choice: &impl ValueEnum) -> String {
+pub(super) fn name_of(choice: &impl ValueEnum) -> String {
     let value = choice.to_possible_value();
     value.expect("nothing is hidden").get_name().into()
 }
@@ -108,6 +124,10 @@ pub fn play(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Report {
             (rows, of_all(&traces))
         }
         Scenario::Attack => attacks(plan, progress),
+        Scenario::Liars => {
+            let (rows, traces) = liars(nodes, plan.share, seeds_of(plan, plan.seeds), progress);
+            (rows, of_all(&traces))
+        }
         scenario => one_ring(scenario, nodes, seed, progress),
     };
     Report {
@@ -115,7 +135,20 @@ pub fn play(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Report {
         command: plan.command(),
         rows,
         trace,
+        figure: plan.draws_curve.then(|| curve(plan, progress)),
     }
+}
+
+fn seeds_of(plan: &Plan, count: usize) -> core::ops::Range<u64> {
+    plan.seed..plan.seed + count as u64
+}
+
+/// Plays a few rings with each share of liars, and draws what comes of it.
+fn curve(plan: &Plan, progress: &mut dyn FnMut(&str)) -> String {
+    let seeds = plan.seeds.min(CURVE_SEEDS);
+    let points = CURVE_SHARES.map(|share| (share, point(plan.nodes, share, seeds_of(plan, seeds), progress)));
+    let title = format!("{} members, {seeds} rings for each share of liars", plan.nodes);
+    draw(&title, &points)
 }
 
 /// One hash for the traces of many runs.

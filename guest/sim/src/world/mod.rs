@@ -1,5 +1,6 @@
 //! Hosts, the network between them and the time, all of which follow from one seed.
 
+mod closed;
 mod links;
 mod outputs;
 mod stranger;
@@ -16,6 +17,7 @@ use crate::machine::Machine;
 use crate::network::{Network, Place, Transport};
 use crate::queue::{Event, Queue};
 use crate::traffic::Traffic;
+pub(crate) use closed::identity_of;
 use links::Link;
 
 /// When every simulation begins, in milliseconds since 1970.
@@ -52,6 +54,8 @@ pub struct World<M> {
     hosts: Vec<Host>,
     /// How far the clocks of hosts that are added are ahead of the true time.
     clocks_ahead_ms: u64,
+    /// Who admits hosts; nobody if the network is open.
+    authority: Option<Identity>,
     at_address: HashMap<String, usize>,
     links: HashMap<u64, Link>,
     last_link: u64,
@@ -76,6 +80,7 @@ impl<M: Machine> World<M> {
             idle_ms: IDLE_MS,
             hosts: Vec::new(),
             clocks_ahead_ms: 0,
+            authority: None,
             at_address: HashMap::new(),
             links: HashMap::new(),
             last_link: 0,
@@ -93,6 +98,11 @@ impl<M: Machine> World<M> {
     /// The dice of what is done to this world.
     pub fn dice(&mut self) -> &mut Rng {
         &mut self.dice
+    }
+
+    /// What runs the cores, to ask it what no host can.
+    pub fn machine_mut(&mut self) -> &mut M {
+        &mut self.machine
     }
 
     /// What runs the cores.
@@ -180,7 +190,9 @@ impl<M: Machine> World<M> {
             last_tag: 0,
             frozen: None,
             answers: BTreeMap::new(),
+            convicted: Vec::new(),
         });
+        self.certify(host);
         self.set_bootstraps(host, bootstraps);
         host
     }
@@ -222,6 +234,7 @@ impl<M: Machine> World<M> {
             new.clone_into(address);
             self.at_address.insert(new.to_owned(), host);
         }
+        self.certify(host);
     }
 
     /// A copy of a host's store as it is now, whether its process runs or not.

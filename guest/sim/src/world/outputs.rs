@@ -1,6 +1,6 @@
 //! One step of a core, and what its host does about it.
 
-use selfsame_codec::{BatchReader, BatchWriter, Code, Input, Output};
+use selfsame_codec::{BatchReader, BatchWriter, Code, EventKind, Input, Output};
 
 use super::{End, World};
 use crate::host::{Answer, Opened, Outcome};
@@ -141,6 +141,10 @@ impl<M: Machine> World<M> {
                 let outcome = Outcome::Failed(code);
                 told.answers.insert(tag, Answer { at_ms, outcome });
             }
+            Output::Event {
+                event: EventKind::Convicted,
+                body,
+            } => told.convicted.push((at_ms, body.to_vec())),
             Output::StreamOpened {
                 stream,
                 tag,

@@ -137,7 +137,7 @@ impl Ring {
 
     /// Two peers have met: who knows of somebody tells the other.
     pub(in super::super) fn tell_convictions(&mut self, peer: PeerId) {
-        if !self.guard.convictions.is_empty() {
+        if self.is_guarded() && !self.guard.convictions.is_empty() {
             self.ask_for_contradictions(peer);
         }
     }

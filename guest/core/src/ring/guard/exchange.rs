@@ -51,7 +51,7 @@ impl Ring {
     /// The two members of the group before a predecessor that is gone: the one that lives takes its place once it answers, and
     /// need not find out by itself.
     pub(in super::super) fn earlier_in_group(&self, gone: &PeerId) -> Vec<PeerId> {
-        if !self.is_guarded() || !self.routing.is_predecessor(gone) {
+        if !self.routing.is_predecessor(gone) {
             return Vec::new();
         }
         let (before, _) = self.neighbourhood();
@@ -63,14 +63,18 @@ impl Ring {
 
     /// The lease of this member as it is sent, if it has signed one that counts.
     pub(in super::super) fn own_lease(&self, now_ms: u64) -> Option<&[u8]> {
-        self.guard.own.current(now_ms).map(Lease::encoded)
+        let own = self.guard.own.current(now_ms).filter(|_| self.is_guarded());
+        own.map(Lease::encoded)
     }
 
     /// Does what is due in this epoch, once.
     pub(in super::super) fn guard_round(&mut self, cx: &mut Context<'_>) {
         let epoch = epoch_of(cx.wall_ms);
+        if !self.is_guarded() {
+            return;
+        }
         self.guard.own.since_ms.get_or_insert(cx.now_ms);
-        if !self.is_guarded() || self.phase != Phase::In || self.guard.round == Some(epoch) {
+        if self.phase != Phase::In || self.guard.round == Some(epoch) {
             return;
         }
         self.guard.round = Some(epoch);
@@ -132,7 +136,9 @@ impl Ring {
 
     /// The store holds all that was given to it with [`Action::Commit`]: what was stored may be signed.
     pub fn committed(&mut self, cx: &mut Context<'_>) {
-        self.guard.own.confirmed(cx.identity);
+        if self.is_guarded() {
+            self.guard.own.confirmed(cx.identity);
+        }
     }
 
     /// Takes up the statement that an earlier run has stored.

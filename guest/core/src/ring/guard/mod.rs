@@ -10,6 +10,8 @@ pub use contradiction::{Contradiction, MAX_CONTRADICTION_BYTES};
 mod convict;
 mod exchange;
 
+mod hops;
+
 mod lease;
 pub use lease::{EPOCH_MS, Lease, LeaseTerms, MAX_GROUP, MAX_LEASE_BYTES};
 
