@@ -172,6 +172,17 @@ fn attackers_do_not_hide_members_or_names_from_others() {
     }
 }
 
+#[test]
+fn liars_in_closed_networks_mislead_nobody_and_only_they_are_convicted() {
+    let plan = Plan {
+        seeds: 2,
+        share: 8.0,
+        ..Plan::new(Scenario::Liars, 40, 1)
+    };
+    let report = play(&plan, &mut |_| {});
+    assert!(report.is_met(), "{}", report.table());
+}
+
 fn withstands(kind: Kind) {
     let plan = Plan {
         kind: Some(kind),

@@ -9,6 +9,7 @@ mod closed;
 mod confirmed;
 mod crowding;
 mod dialling;
+mod guard;
 mod handshake;
 mod heads;
 mod leaving;

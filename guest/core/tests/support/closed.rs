@@ -6,6 +6,8 @@ use selfsame_codec::{Admission, Code, Config, Input, Role};
 use selfsame_core::admission::{Certificate, CertificateTerms, Gate, Revocation, Revocations};
 use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
 
+use selfsame_core::ring::Parameters;
+
 use super::rings::join;
 use super::{Net, START_MS, config};
 
@@ -94,16 +96,22 @@ pub fn add_confirming(net: &mut Net, seed: u8, role: Role, bootstraps: &[usize])
 
 /// Members that have joined one after the other, each through the first.
 pub fn ring(size: u8) -> Net {
-    ring_of(size, add)
+    ring_in(Net::new(), size, add)
 }
 
 /// The same of members that have newcomers looked up.
 pub fn confirming_ring(size: u8) -> Net {
-    ring_of(size, add_confirming)
+    ring_in(Net::new(), size, add_confirming)
 }
 
-fn ring_of(size: u8, add: fn(&mut Net, u8, Role, &[usize]) -> usize) -> Net {
+/// The same in a network with a guard.
+pub fn guarded_ring(size: u8) -> Net {
     let mut net = Net::new();
+    net.parameters = &Parameters::GUARDED;
+    ring_in(net, size, add)
+}
+
+fn ring_in(mut net: Net, size: u8, add: fn(&mut Net, u8, Role, &[usize]) -> usize) -> Net {
     for seed in 0..size {
         let bootstraps: &[usize] = if seed == 0 { &[] } else { &[0] };
         let index = add(&mut net, seed + 1, Role::Member, bootstraps);

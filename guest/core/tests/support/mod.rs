@@ -114,6 +114,8 @@ pub struct Net {
     pub dns: closed::Dns,
     /// Where dialled nodes see others, if not on this machine.
     pub seen_at: Option<String>,
+    /// Constants of the rings of nodes that start from now on.
+    pub parameters: &'static Parameters,
     entropy: u8,
 }
 
@@ -220,6 +222,7 @@ impl Net {
             kind: PathKind::Ordered,
             dns: closed::Dns::default(),
             seen_at: None,
+            parameters: &Parameters::DEFAULT,
             entropy: 0,
         }
     }
@@ -258,7 +261,7 @@ impl Net {
         config.entropy = [self.entropy; 32];
         Host {
             id: closed::own_id(&config),
-            node: Node::new(&config.encode(), &Parameters::DEFAULT).expect("a usable configuration"),
+            node: Node::new(&config.encode(), self.parameters).expect("a usable configuration"),
             seed: config.seed,
             address: config.addresses.first().cloned().unwrap_or_default(),
             config,

@@ -141,3 +141,87 @@ impl Leases {
         same.next().filter(|lease| lease.digest() != told.digest)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selfsame_codec::Admission;
+
+    use super::*;
+    use crate::identity::Identity;
+    use crate::ring::{EPOCH_MS, LeaseTerms};
+
+    const NOW_EPOCH: u64 = 30_000_000;
+
+    fn lease(leader: u64, epoch: u64, others: usize) -> Lease {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&leader.to_be_bytes());
+        let leader = PeerId(id);
+        let mut members = Vec::from([leader]);
+        members.extend((0..others).map(|other| PeerId([other as u8 + 1; 32])));
+        let terms = LeaseTerms {
+            leader,
+            epoch,
+            members,
+        };
+        Lease::sign(&Identity::of_authority(&[1; 32], "n", Admission::Dns), terms)
+    }
+
+    #[test]
+    fn leader_has_one_place_and_cannot_crowd_out_others() {
+        let mut leases = Leases::default();
+        let first = lease(0, NOW_EPOCH, 1);
+        assert_eq!(leases.keep(first.clone(), &[], &|_| false), Kept::Held);
+        for number in 0..1000 {
+            leases.keep(lease(1, NOW_EPOCH + number, 1), &[], &|_| false);
+        }
+        assert_eq!(leases.held.len(), 2);
+        assert_eq!(leases.of(&first.terms().leader), Some(&first));
+    }
+
+    #[test]
+    fn needed_leases_stay_and_of_the_others_the_longest_unused_goes() {
+        let mut leases = Leases::default();
+        let needed = lease(0, NOW_EPOCH, 1).terms().leader;
+        for leader in 0..=MAX_HELD as u64 {
+            let kept = leases.keep(lease(leader, NOW_EPOCH, 1), &[], &|peer| *peer == needed);
+            assert_eq!(kept, Kept::Held);
+        }
+        assert_eq!(leases.held.len(), MAX_HELD);
+        assert!(leases.of(&needed).is_some());
+        assert!(leases.of(&lease(1, NOW_EPOCH, 1).terms().leader).is_none());
+        let all = leases.keep(lease(9999, NOW_EPOCH, 1), &[], &|_| true);
+        assert_eq!(all, Kept::Passed, "all that are there are needed");
+    }
+
+    #[test]
+    fn two_leases_of_one_epoch_contradict_whichever_comes_first() {
+        let mut leases = Leases::default();
+        let (one, other) = (lease(5, NOW_EPOCH, 1), lease(5, NOW_EPOCH, 2));
+        leases.keep(one.clone(), b"certificate", &|_| false);
+        assert_eq!(leases.keep(one.clone(), &[], &|_| false), Kept::Passed);
+        let next = lease(5, NOW_EPOCH + 1, 1);
+        assert_eq!(leases.keep(next, b"certificate", &|_| false), Kept::Held);
+        let kept = leases.keep(other.clone(), &[], &|_| false);
+        assert_eq!(kept, Kept::Contradicts(one.clone(), b"certificate".to_vec()));
+        assert_eq!(
+            leases.of(&one.terms().leader).map(|held| held.terms().epoch),
+            Some(NOW_EPOCH + 1)
+        );
+        let told = ToldLease {
+            leader: one.terms().leader,
+            epoch: NOW_EPOCH,
+            digest: other.digest(),
+        };
+        assert_eq!(leases.differing(&told), Some(&one));
+    }
+
+    #[test]
+    fn leases_that_count_no_more_are_forgotten() {
+        let mut leases = Leases::default();
+        leases.keep(lease(5, NOW_EPOCH, 1), &[], &|_| false);
+        leases.expire((NOW_EPOCH + 1) * EPOCH_MS);
+        assert_eq!(leases.held.len(), 1);
+        leases.expire((NOW_EPOCH + 3) * EPOCH_MS);
+        assert_eq!(leases.held.len(), 0);
+    }
+}

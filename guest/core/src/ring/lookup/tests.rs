@@ -307,3 +307,48 @@ fn the_number_of_requests_is_bounded() {
     }
     assert_eq!(count, Parameters::DEFAULT.max_asked);
 }
+
+/// A lookup at whose end all say that 60 is responsible, once a group has named 35.
+fn with_witness() -> Lookup {
+    let mut lookup = lookup(peer(50).place(), &[peer(30), peer(40)], &[]);
+    for before in [40, 30] {
+        assert_eq!(asks(&mut lookup), peer(before));
+        assert_eq!(lookup.answered(&peer(before), leads(&[], &[60])), Ok(()));
+        if before == 40 {
+            assert_eq!(asks(&mut lookup), peer(60));
+            assert_eq!(lookup.answered(&peer(60), owns()), Ok(()));
+            lookup.set_witness(peer(35));
+            assert_eq!(asks(&mut lookup), peer(35), "before all others");
+        }
+    }
+    lookup
+}
+
+#[test]
+fn lookup_waits_for_the_witness_that_the_group_names() {
+    let mut lookup = with_witness();
+    assert!(matches!(lookup.next(0), Step::Wait));
+    assert_eq!(lookup.answered(&peer(35), leads(&[], &[60])), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(60)));
+}
+
+#[test]
+fn witness_that_does_not_answer_is_not_waited_for() {
+    let mut lookup = with_witness();
+    lookup.failed(&peer(35), Code::TimedOut);
+    assert_eq!(finishes(&mut lookup), Ok(peer(60)));
+}
+
+#[test]
+fn witness_may_name_somebody_nearer_who_has_to_say_so_itself() {
+    let mut lookup = with_witness();
+    assert_eq!(lookup.answered(&peer(35), leads(&[], &[55, 60])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(55));
+    assert_eq!(lookup.answered(&peer(55), owns()), Ok(()));
+    assert_eq!(finishes(&mut lookup), Ok(peer(55)));
+    let mut lookup = with_witness();
+    assert_eq!(lookup.answered(&peer(35), leads(&[], &[55, 60])), Ok(()));
+    assert_eq!(asks(&mut lookup), peer(55));
+    lookup.failed(&peer(55), Code::DialFailed);
+    assert_eq!(finishes(&mut lookup), Ok(peer(60)), "a word alone moves nothing");
+}

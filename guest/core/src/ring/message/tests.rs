@@ -40,6 +40,22 @@ fn requests_come_back() {
             target: Place([7; 32]),
             claimed: PeerId([8; 32]),
         },
+        Request::Groups {
+            told: [ToldLease {
+                leader: PeerId([9; 32]),
+                epoch: 7,
+                digest: [1; 32],
+            }]
+            .into(),
+            wants_members: true,
+        },
+        Request::Contradictions {
+            known: [ToldConviction {
+                public: crate::identity::PublicKey([3; 32]),
+                before_ms: 9,
+            }]
+            .into(),
+        },
     ];
     for request in requests {
         let mut bytes = request.encode();
@@ -57,7 +73,34 @@ fn responses_come_back() {
         closer: [&b"c"[..]].into(),
         ..Hop::default()
     };
-    assert_eq!(Hop::decode(&hop.encode()), Ok(hop));
+    assert_eq!(Hop::decode(&hop.encode()), Ok(hop.clone()));
+    let leased = Hop {
+        lease: Some(b"lease"),
+        ..hop
+    };
+    assert_eq!(Hop::decode(&leased.encode()), Ok(leased));
+    let groups = Groups {
+        is_within: true,
+        lease: Some(b"lease"),
+        differing: [&b"other"[..]; 4].into(),
+        members: [&b"r"[..]; 15].into(),
+    };
+    assert_eq!(decode_groups(&encode_groups(&groups)), Ok(groups.clone()));
+    let too_many = Groups {
+        differing: [&b"other"[..]; 5].into(),
+        ..groups.clone()
+    };
+    assert_eq!(decode_groups(&encode_groups(&too_many)), Err(Refusal::Malformed));
+    let too_many = Groups {
+        members: [&b"r"[..]; 16].into(),
+        ..groups
+    };
+    assert_eq!(decode_groups(&encode_groups(&too_many)), Err(Refusal::Malformed));
+    assert_eq!(
+        decode_contradictions(&encode_contradictions(&[&b"c"[..]; 16])),
+        Ok([&b"c"[..]; 16].into())
+    );
+    assert!(decode_contradictions(&encode_contradictions(&[&b"c"[..]; 17])).is_err());
     let updated = Updated {
         predecessor: Some(b"p"),
         ..Updated::default()

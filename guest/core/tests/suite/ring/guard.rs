@@ -1,16 +1,20 @@
 //! Groups of a closed network: leases, contradictions, and that nobody else is convicted.
 
+use alloc::collections::BTreeSet;
 use alloc::rc::Rc;
 use core::cell::Cell;
 
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Class, Code};
-use selfsame_core::Holder;
 use selfsame_core::identity::{Identity, PeerId};
+use selfsame_core::random::Random;
+use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::{
     Contradiction, EPOCH_MS, Lease, LeaseTerms, MAX_CONTRADICTION_BYTES, MAX_GROUP, MAX_LEASE_BYTES,
     Parameters,
 };
+
+use selfsame_core::{Holder, Place};
 
 use super::network::{Network, START_MS};
 use super::outsider::encoded;
@@ -88,10 +92,15 @@ fn lease(identity: &Identity, epoch: u64, members: &[PeerId]) -> Lease {
     Lease::sign(identity, terms)
 }
 
+/// Two leases for now of a node that need not be in the ring.
+fn contradiction_of(net: &Network, liar: usize) -> Vec<u8> {
+    contradiction(net, liar, epoch(net))
+}
+
 /// Two leases of a node that contradict each other, as evidence.
 fn contradiction(net: &Network, liar: usize, epoch: u64) -> Vec<u8> {
     let identity = net.identity(liar);
-    let others = [net.id(liar), PeerId([1; 32])];
+    let others = [identity.id(), PeerId([1; 32])];
     Contradiction::of(
         identity.evidence(),
         &lease(&identity, epoch, &others[..1]),
@@ -101,6 +110,10 @@ fn contradiction(net: &Network, liar: usize, epoch: u64) -> Vec<u8> {
 
 /// Has a liar tell a node that it knows of a conviction, and answer with this evidence when it is asked.
 fn accuse(net: &mut Network, liar: usize, node: usize, evidence: Vec<u8>) {
+    accuse_all(net, liar, node, &[evidence]);
+}
+
+fn accuse_all(net: &mut Network, liar: usize, node: usize, evidence: &[Vec<u8>]) {
     let tell = encoded(|encoder| {
         encoder
             .array(2)
@@ -110,7 +123,12 @@ fn accuse(net: &mut Network, liar: usize, node: usize, evidence: Vec<u8>) {
             .bytes(&[7; 32])
             .uint(u64::MAX);
     });
-    let answer = encoded(|encoder| _ = encoder.array(2).uint(0).array(1).bytes(&evidence));
+    let answer = encoded(|encoder| {
+        encoder.array(2).uint(0).array(evidence.len());
+        for one in evidence {
+            encoder.bytes(one);
+        }
+    });
     net.forge = Some(Box::new(move |by, body| {
         let is_list = body.starts_with(&[0x82, 0x00]) && body[2] >> 5 == 4 && body.len() < 64;
         (by == liar && is_list).then(|| answer.clone())
@@ -461,4 +479,92 @@ fn member_without_a_guard_knows_no_such_requests() {
             .iter()
             .all(|node| !node.store.contains_key(&b"ring/lease"[..]))
     );
+}
+
+/// How many members a message goes to until it arrives.
+fn pass_on(net: &mut Network, random: &mut Random, from: usize, to: usize) -> usize {
+    let target = Place(net.id(to).0);
+    let mut at = from;
+    for hops in 0..32 {
+        if at == to {
+            return hops;
+        }
+        let next = net.nodes[at].ring.group_hops(random, &target);
+        let first = *next.first().expect("somebody nearer");
+        let way = |peer: &PeerId| {
+            let (high, end) = (
+                |id: &[u8; 32]| u128::from_be_bytes(id[..16].try_into().expect("16 bytes")),
+                target.0,
+            );
+            high(&end).wrapping_sub(high(&peer.0))
+        };
+        let me = net.id(at);
+        assert!(
+            next.iter().all(|peer| way(peer) < way(&me)),
+            "nearer than this one"
+        );
+        at = (0..net.nodes.len())
+            .find(|node| net.id(*node) == first)
+            .expect("a member");
+    }
+    panic!("a message goes in a circle");
+}
+
+#[test]
+fn message_comes_nearer_with_each_member_and_takes_many_ways() {
+    let mut net = leased(15, 60);
+    net.run_for(4 * EPOCH_MS);
+    let members = net.members();
+    let mut random = Random::new(&[15; 32]);
+    for place in 0..60 {
+        let (from, to) = (members[place], members[(place * 7 + 31) % 60]);
+        assert!(pass_on(&mut net, &mut random, from, to) <= 8);
+    }
+    let (from, target) = (members[0], Place(net.id(members[40]).0));
+    let firsts: BTreeSet<PeerId> = (0..100)
+        .map(|_| net.nodes[from].ring.group_hops(&mut random, &target)[0])
+        .collect();
+    assert!(firsts.len() >= 4, "{} ways", firsts.len());
+    let to_itself = Place(net.id(from).0);
+    assert!(
+        net.nodes[from]
+            .ring
+            .group_hops(&mut random, &to_itself)
+            .is_empty()
+    );
+}
+
+#[test]
+fn group_takes_the_place_of_a_predecessor_that_is_gone() {
+    let mut net = leased(16, 20);
+    let members = net.members();
+    let (before, gone, node) = (members[4], members[5], members[6]);
+    net.end_session(before, gone);
+    net.crash(gone, true);
+    net.run_for(1_500);
+    let predecessor = net.nodes[node].ring.predecessor().map(NodeRecord::id);
+    assert_eq!(predecessor, Some(net.id(before)));
+}
+
+#[test]
+fn table_of_convictions_lets_nobody_go_for_another() {
+    let mut net = Network::guarded(17).with_members(3);
+    let first = contradiction(&net, 1, epoch(&net));
+    accuse(&mut net, 2, 0, first);
+    assert_eq!(net.nodes[0].ring.contradictions().count(), 1);
+    let guilty = net.id(1);
+    for round in 0..20 {
+        let start = 100 + 16 * round;
+        let evidence: Vec<Vec<u8>> = (start..start + 16)
+            .map(|liar| contradiction_of(&net, liar))
+            .collect();
+        accuse_all(&mut net, 2, 0, &evidence);
+    }
+    let convicted: Vec<PeerId> = net.nodes[0]
+        .ring
+        .contradictions()
+        .map(Contradiction::leader)
+        .collect();
+    assert_eq!(convicted.len(), 256);
+    assert!(convicted.contains(&guilty));
 }
