@@ -7,6 +7,7 @@ mod handshake;
 mod http;
 mod identity;
 mod json;
+mod leases;
 mod objects;
 mod records;
 mod ring;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<(&'static str, String)> {
         ("specification/vectors/channel.json", channel::vectors().to_text()),
         ("specification/vectors/objects.json", objects::vectors().to_text()),
         ("specification/vectors/ring.json", ring::vectors().to_text()),
+        ("specification/vectors/leases.json", leases::vectors().to_text()),
         ("specification/vectors/http.json", http::vectors().to_text()),
     ]
 }

@@ -314,6 +314,7 @@ fn nobody_is_convicted_by_evidence_that_has_a_fault() {
     // What the victim has signed, under the liar's signature.
     let forged = Lease::sign(&of_liar, other.terms().clone());
     let elsewhere = Network::guarded(99);
+    let elsewhere_certified = net.certificate(liar, of_victim.public());
     let of_other_network = lease(&elsewhere.identity(victim), now, &both);
     let mut broken = of(&one, &other);
     *broken.last_mut().expect("bytes") ^= 1;
@@ -339,6 +340,18 @@ fn nobody_is_convicted_by_evidence_that_has_a_fault() {
         (
             "an epoch before the certificate",
             of(&lease(&of_victim, 9, &me), &lease(&of_victim, 9, &both)),
+        ),
+        (
+            "a certificate of the victim for another place",
+            Contradiction::of(elsewhere_certified.encoded(), &one, &other),
+        ),
+        (
+            "two leases in the victim's name by the liar's key",
+            Contradiction::of(
+                of_liar.evidence(),
+                &forged,
+                &Lease::sign(&of_liar, one.terms().clone()),
+            ),
         ),
         ("nothing", Vec::new()),
         ("too much", vec![0; MAX_CONTRADICTION_BYTES + 1]),
@@ -453,6 +466,24 @@ fn list_that_is_too_long_is_refused() {
 }
 
 #[test]
+fn lease_in_the_name_of_another_is_refused() {
+    let net = Network::guarded(18);
+    let (victim, liar) = (net.identity(0), net.identity(1));
+    let authority = Identity::of_authority(&[18; 32], "ring-tests", selfsame_codec::Admission::Dns);
+    let mut gate = selfsame_core::admission::Gate::new(authority.network(), Some(authority.public()));
+    let of_victim = lease(&victim, 9, &[victim.id()]);
+    assert_eq!(
+        Lease::verify(&mut gate, of_victim.encoded()),
+        Ok(of_victim.clone())
+    );
+    let forged = Lease::sign(&liar, of_victim.terms().clone());
+    assert_eq!(
+        Lease::verify(&mut gate, forged.encoded()).err(),
+        Some(Code::BadSignature)
+    );
+}
+
+#[test]
 fn lease_of_an_old_epoch_is_refused() {
     let reasons = reason(|_, _, _, at| *at -= 5);
     assert!(reasons.contains(&Code::StaleRecord), "{reasons:?}");
@@ -541,7 +572,7 @@ fn group_takes_the_place_of_a_predecessor_that_is_gone() {
     let (before, gone, node) = (members[4], members[5], members[6]);
     net.end_session(before, gone);
     net.crash(gone, true);
-    net.run_for(1_500);
+    net.run_for(250);
     let predecessor = net.nodes[node].ring.predecessor().map(NodeRecord::id);
     assert_eq!(predecessor, Some(net.id(before)));
 }
