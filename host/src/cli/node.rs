@@ -332,7 +332,10 @@ async fn tell(node: &Node, event: Event, output: Output) -> Result<(), Failure> 
         Event::Convicted { evidence } => {
             let evidence: String = evidence.iter().map(|byte| format!("{byte:02x}")).collect();
             let value = value!({ "event": "convicted", "evidence": evidence });
-            output.print(format_args!("convicted a peer that contradicted itself: {evidence}"), &value)
+            output.print(
+                format_args!("convicted a peer that contradicted itself: {evidence}"),
+                &value,
+            )
         }
         Event::Restarted(error) => {
             let value = value!({ "event": "restarted", "error": error.to_string() });

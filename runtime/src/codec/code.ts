@@ -116,10 +116,7 @@ const table = {
     "a group's list is out of order, names a member twice, or does not have its leader in the middle",
   ],
   StrangerInGroup: [0x031d, "a group's list names a peer of which no certificate is known"],
-  BadEvidence: [
-    0x031e,
-    "two leases do not contradict each other, or are not of the certificate beside them",
-  ],
+  BadEvidence: [0x031e, "two leases do not contradict each other, or are not of the certificate beside them"],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",

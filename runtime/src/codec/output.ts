@@ -93,7 +93,15 @@ export const outputCodec: ItemCodec<Output> = /* @__PURE__ */ new ItemCodec<Outp
     35,
     {
       event: /* @__PURE__ */ choice(
-        ["Ready", "PeerConnected", "PeerDisconnected", "RingChanged", "Published", "DuplicateIdentity", "Convicted"],
+        [
+          "Ready",
+          "PeerConnected",
+          "PeerDisconnected",
+          "RingChanged",
+          "Published",
+          "DuplicateIdentity",
+          "Convicted",
+        ],
         1,
       ),
       body: bytes,

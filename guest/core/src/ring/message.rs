@@ -52,10 +52,8 @@ use selfsame_codec::cbor::{Decoder, Encoder};
 use selfsame_codec::{Class, Code, Malformed};
 
 use super::guard::MAX_LEASE_BYTES;
-use super::guard::message::Groups;
 use super::guard::message::{
     ToldConviction, ToldLease, decode_convictions, decode_told, encode_convictions, encode_told,
-    read_contradictions, write_contradictions,
 };
 use crate::admission::{KNOWS_CLOSED, MAX_REVOCATIONS_BYTES};
 use crate::association::{MAX_ASSOCIATION_BYTES, ObjectId};
@@ -372,26 +370,6 @@ pub(super) fn decode_revocations(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal<
     })
 }
 
-/// The response to `groups`.
-pub fn encode_groups(groups: &Groups<'_>) -> Vec<u8> {
-    response(|encoder| groups.write(encoder))
-}
-
-/// Reads the response to `groups`.
-pub fn decode_groups(bytes: &[u8]) -> Result<Groups<'_>, Refusal<'_>> {
-    read_response(bytes, Groups::read)
-}
-
-/// The response to `contradictions`.
-pub fn encode_contradictions(given: &[&[u8]]) -> Vec<u8> {
-    response(|encoder| write_contradictions(encoder, given))
-}
-
-/// Reads the response to `contradictions`.
-pub(super) fn decode_contradictions(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal<'_>> {
-    read_response(bytes, read_contradictions)
-}
-
 impl<'a> Hop<'a> {
     /// The encoding.
     pub fn encode(&self) -> Vec<u8> {
@@ -493,7 +471,7 @@ pub fn decode_joined(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal<'_>> {
     })
 }
 
-fn response(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
+pub(super) fn response(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
     let mut out = Vec::new();
     let mut encoder = Encoder::new(&mut out);
     encoder.array(2).uint(0);
@@ -501,7 +479,7 @@ fn response(write: impl FnOnce(&mut Encoder<'_>)) -> Vec<u8> {
     out
 }
 
-fn read_response<'a, T>(
+pub(super) fn read_response<'a, T>(
     bytes: &'a [u8],
     read: impl FnOnce(&mut Decoder<'a>) -> Result<T, Malformed>,
 ) -> Result<T, Refusal<'a>> {

@@ -218,15 +218,6 @@ impl Parameters {
     };
 }
 
-impl Parameters {
-    /// With a guard in closed networks: groups of seven, of which three liars in twenty leave one in a hundred without a
-    /// majority of honest members, and which all know each other by their successor lists.
-    pub const GUARDED: Self = Self {
-        group: 7,
-        ..Self::DEFAULT
-    };
-}
-
 impl Default for Parameters {
     fn default() -> Self {
         Self::DEFAULT

@@ -4,10 +4,8 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Class, Code, LogLevel};
 
-use super::message::{
-    Hop, Refusal, Updated, decode_ack, decode_contradictions, decode_groups, decode_joined,
-    decode_revocations,
-};
+use super::guard::message::{decode_contradictions, decode_groups};
+use super::message::{Hop, Refusal, Updated, decode_ack, decode_joined, decode_revocations};
 use super::{Call, Context, Ring};
 use crate::admission::KNOWS_CLOSED;
 use crate::identity::PeerId;

@@ -44,7 +44,20 @@ impl Ring {
         );
     }
 
-    pub(super) fn serve_revoked(&mut self, from: PeerId, serial: u64) -> Result<Vec<u8>, Code> {
+    /// Answers who asks whom the network admits no more, which whoever is in it has to know, whatever its part.
+    pub(super) fn serve_shut_out(
+        &mut self,
+        from: PeerId,
+        request: &Request<'_>,
+    ) -> Option<Result<Vec<u8>, Code>> {
+        match request {
+            Request::Revoked { serial } => Some(self.serve_revoked(from, *serial)),
+            Request::Contradictions { known } => Some(self.serve_contradictions(from, known)),
+            _ => None,
+        }
+    }
+
+    fn serve_revoked(&mut self, from: PeerId, serial: u64) -> Result<Vec<u8>, Code> {
         if !self.gate.is_closed() {
             return Err(Code::BadMessage);
         }

@@ -81,16 +81,8 @@ impl Ring {
         request: Request<'_>,
     ) -> Result<Option<Vec<u8>>, Code> {
         self.heard(cx, from);
-        // Whoever is in the network has to know them, whatever its part.
-        if let Request::Revoked { serial } = request
-            && KNOWS_CLOSED
-        {
-            return self.serve_revoked(from, serial).map(Some);
-        }
-        if let Request::Contradictions { known } = &request
-            && KNOWS_CLOSED
-        {
-            return self.serve_contradictions(from, known).map(Some);
+        if KNOWS_CLOSED && let Some(answer) = self.serve_shut_out(from, &request) {
+            return answer.map(Some);
         }
         if self.phase == super::Phase::Out {
             return Err(Code::NotJoined);

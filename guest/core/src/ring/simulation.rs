@@ -3,10 +3,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-pub use super::guard::message::{Groups, ToldConviction, ToldLease};
+pub use super::guard::message::{
+    Groups, ToldConviction, ToldLease, decode_groups, encode_contradictions, encode_groups,
+};
 pub use super::message::{
-    EntryBytes, Hop, Refusal, Request, Updated, decode_groups, decode_joined, encode_ack,
-    encode_contradictions, encode_error, encode_groups, encode_joined,
+    EntryBytes, Hop, Refusal, Request, Updated, decode_joined, encode_ack, encode_error, encode_joined,
 };
 
 use super::{Call, Context, Ring};

@@ -39,6 +39,11 @@ impl Dns {
     }
 }
 
+/// Rings whose members guard each other.
+pub static GUARDED: Parameters = Parameters {
+    group: 7,
+    ..Parameters::DEFAULT
+};
 pub const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// The authority of the network, or with another seed somebody who would be.
@@ -107,7 +112,7 @@ pub fn confirming_ring(size: u8) -> Net {
 /// The same in a network with a guard.
 pub fn guarded_ring(size: u8) -> Net {
     let mut net = Net::new();
-    net.parameters = &Parameters::GUARDED;
+    net.parameters = &GUARDED;
     ring_in(net, size, add)
 }
 

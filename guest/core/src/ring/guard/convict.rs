@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel};
 
-use super::super::message::{Request, encode_contradictions};
+use super::super::message::Request;
 use super::super::{Action, Call, Context, Ring};
-use super::message::{MAX_CONVICTIONS, MAX_GIVEN, ToldConviction};
+use super::message::{MAX_CONVICTIONS, MAX_GIVEN, ToldConviction, encode_contradictions};
 use super::{Contradiction, Lease};
 use crate::admission::MAX_CERTIFICATE_LIFE_MS;
 use crate::gather::Gather as _;
@@ -55,9 +55,7 @@ impl Ring {
             "convicted a peer",
             Some(convicted.leader()),
         );
-        self.actions.push_back(Action::Convicted {
-            evidence: convicted.encoded().to_vec(),
-        });
+        self.tell_convicted(&convicted);
         self.shut_out(cx);
         let mut told = self.routing.all();
         told.extend(self.attach.relays());
@@ -79,11 +77,21 @@ impl Ring {
         }
         // Whatever the clock says now, it has been verified before.
         match self.take_contradiction(u64::MAX, evidence) {
-            Ok(_) => self.shut_out(cx),
+            Ok(convicted) => {
+                self.tell_convicted(&convicted);
+                self.shut_out(cx);
+            }
             Err(Code::Convicted) => {}
             Err(code) => return Err(code),
         }
         Ok(())
+    }
+
+    /// Tells the host, now and at each start.
+    fn tell_convicted(&mut self, convicted: &Contradiction) {
+        self.actions.push_back(Action::Convicted {
+            evidence: convicted.encoded().to_vec(),
+        });
     }
 
     fn take_contradiction(&mut self, now_ms: u64, evidence: &[u8]) -> Result<Contradiction, Code> {
@@ -114,11 +122,6 @@ impl Ring {
             }
             stays
         });
-    }
-
-    /// Evidence against everybody who is convicted, for the authority.
-    pub fn contradictions(&self) -> impl Iterator<Item = &Contradiction> {
-        self.guard.convictions.values()
     }
 
     /// Asks a peer whom else it has convicted, and so tells it who is.

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use selfsame_codec::{Code, LogLevel};
 
-use super::super::message::{Request, encode_groups};
+use super::super::message::Request;
 use super::super::routing::clockwise;
 use super::super::{Action, Call, Context, Phase, Ring};
-use super::message::{Groups, MAX_DIFFERING, ToldLease};
+use super::message::{Groups, MAX_DIFFERING, ToldLease, encode_groups};
 use super::table::Kept;
 use super::{Lease, LeaseTerms, epoch_of, is_current};
 use crate::admission::KNOWS_CLOSED;
@@ -119,7 +119,7 @@ impl Ring {
                 && !self.routing.is_dead(peer)
         };
         before.retain(counts);
-        let first = before.last().copied().unwrap_or(self.me());
+        let first = before.last().copied().unwrap_or_else(|| self.me());
         let after = after.into_iter().filter(counts);
         let mut members: Vec<PeerId> = before.into_iter().chain(after).gather();
         members.push(self.me());

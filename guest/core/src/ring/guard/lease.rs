@@ -101,7 +101,7 @@ impl LeaseTerms {
     /// # Errors
     /// [`Code::BadGroup`].
     pub(crate) fn check_shape(&self, group: usize) -> Result<(), Code> {
-        let first = self.members.first().map_or(Place::default(), PeerId::place);
+        let first = self.members.first().map_or_else(Place::default, PeerId::place);
         let is_ordered = self
             .members
             .is_sorted_by(|one, next| distance(&first, &one.place()) < distance(&first, &next.place()));

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use selfsame_codec::Malformed;
 use selfsame_codec::cbor::{Decoder, Encoder};
 
+use super::super::message::{Refusal, read_response, response};
 use super::contradiction::MAX_CONTRADICTION_BYTES;
 use super::lease::MAX_LEASE_BYTES;
 use crate::gather::read_list;
@@ -110,7 +111,7 @@ fn encode_list(encoder: &mut Encoder<'_>, items: &[&[u8]]) {
 }
 
 impl<'a> Groups<'a> {
-    pub(crate) fn write(&self, encoder: &mut Encoder<'_>) {
+    fn write(&self, encoder: &mut Encoder<'_>) {
         encoder.array(4).bool(self.is_within);
         match self.lease {
             Some(lease) => encoder.bytes(lease),
@@ -120,7 +121,7 @@ impl<'a> Groups<'a> {
         encode_list(encoder, &self.members);
     }
 
-    pub(crate) fn read(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
+    fn read(decoder: &mut Decoder<'a>) -> Result<Self, Malformed> {
         decoder.array_of(4)?;
         Ok(Self {
             is_within: decoder.bool()?,
@@ -137,12 +138,26 @@ impl<'a> Groups<'a> {
     }
 }
 
-pub(crate) fn write_contradictions(encoder: &mut Encoder<'_>, given: &[&[u8]]) {
-    encode_list(encoder, given);
+/// The response to `groups`.
+pub fn encode_groups(groups: &Groups<'_>) -> Vec<u8> {
+    response(|encoder| groups.write(encoder))
 }
 
-pub(crate) fn read_contradictions<'a>(decoder: &mut Decoder<'a>) -> Result<Vec<&'a [u8]>, Malformed> {
-    read_list(decoder, MAX_GIVEN, &|decoder| {
-        decoder.bytes(MAX_CONTRADICTION_BYTES)
+/// Reads the response to `groups`.
+pub fn decode_groups(bytes: &[u8]) -> Result<Groups<'_>, Refusal<'_>> {
+    read_response(bytes, Groups::read)
+}
+
+/// The response to `contradictions`.
+pub fn encode_contradictions(given: &[&[u8]]) -> Vec<u8> {
+    response(|encoder| encode_list(encoder, given))
+}
+
+/// Reads the response to `contradictions`.
+pub(crate) fn decode_contradictions(bytes: &[u8]) -> Result<Vec<&[u8]>, Refusal<'_>> {
+    read_response(bytes, |decoder| {
+        read_list(decoder, MAX_GIVEN, &|decoder| {
+            decoder.bytes(MAX_CONTRADICTION_BYTES)
+        })
     })
 }

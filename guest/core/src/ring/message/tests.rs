@@ -1,3 +1,6 @@
+use super::super::guard::message::{
+    Groups, decode_contradictions, decode_groups, encode_contradictions, encode_groups,
+};
 use super::*;
 
 #[test]

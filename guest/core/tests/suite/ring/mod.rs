@@ -4,6 +4,8 @@ mod dice;
 
 mod network;
 
+mod shape;
+
 mod outsider;
 
 mod form;
@@ -28,4 +30,8 @@ mod astray;
 
 mod liars;
 
+mod guarded;
+
 mod guard;
+
+mod passing;

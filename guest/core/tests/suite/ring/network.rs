@@ -2,12 +2,10 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use selfsame_codec::{Admission, Code, Role};
+use selfsame_codec::{Code, Role};
 use selfsame_core::Holder;
-use selfsame_core::admission::{Certificate, CertificateTerms};
-use selfsame_core::identity::{Identity, NetworkId, PeerId, PublicKey};
+use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
-use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::{Action, Context, Parameters, Provider, Ring, Service, Settings};
 
 use super::dice::Dice;
@@ -30,7 +28,7 @@ pub(crate) struct Node {
     pub(crate) identity: Identity,
     pub(crate) ring: Ring,
     random: Random,
-    settings: Settings,
+    pub(super) settings: Settings,
     pub(crate) is_alive: bool,
     sessions: BTreeSet<usize>,
     pub(crate) store: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -72,9 +70,9 @@ pub(crate) struct Network {
     pub(crate) now_ms: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) dice: Dice,
-    parameters: &'static Parameters,
+    pub(super) parameters: &'static Parameters,
     /// Who admits to it, if it is closed.
-    authority: Option<Identity>,
+    pub(super) authority: Option<Identity>,
     /// Evidence by which nodes have convicted peers, with the node that did.
     pub(crate) convicted: Vec<(usize, Vec<u8>)>,
     /// Nodes whose stores do not say that anything is stored.
@@ -127,45 +125,6 @@ impl Network {
             outside: None,
             forge: None,
         }
-    }
-
-    /// A closed network with a guard.
-    pub(crate) fn guarded(seed: u64) -> Self {
-        Self {
-            parameters: &Parameters::GUARDED,
-            authority: Some(Identity::of_authority(
-                &[seed as u8; 32],
-                "ring-tests",
-                Admission::Dns,
-            )),
-            ..Self::new(seed)
-        }
-    }
-
-    /// The identity of a node, with its certificate.
-    pub(crate) fn identity(&self, index: usize) -> Identity {
-        let mut seed = [0; 32];
-        seed[..8].copy_from_slice(&self.seed.to_le_bytes());
-        seed[8..16].copy_from_slice(&(index as u64).to_le_bytes());
-        let Some(authority) = &self.authority else {
-            return Identity::recall(&seed, Self::network_id(), &[]);
-        };
-        let mut identity = Identity::recall(&seed, authority.network(), &[]);
-        let certificate = self.certificate(index, identity.public());
-        certificate.give_to(&mut identity).expect("its own certificate");
-        identity
-    }
-
-    /// What the authority certifies a node.
-    pub(crate) fn certificate(&self, index: usize, public: PublicKey) -> Certificate {
-        let terms = CertificateTerms {
-            public,
-            serial: index as u64,
-            not_before_ms: START_MS - 1000,
-            expiry_ms: START_MS + 24 * 3_600_000,
-            address: Some(format!("n{index}.example:443")),
-        };
-        Certificate::sign(self.authority.as_ref().expect("a closed network"), terms).expect("sound terms")
     }
 
     pub(crate) fn network_id() -> NetworkId {
@@ -421,7 +380,7 @@ impl Network {
     }
 
     /// Does what comes next, if it comes until then.
-    fn step(&mut self, until_ms: u64) -> bool {
+    pub(super) fn step(&mut self, until_ms: u64) -> bool {
         let alive = self.nodes.iter().enumerate().filter(|(_, node)| node.is_alive);
         let wake = alive.map(|(index, node)| (node.ring.next_wake_ms(), index)).min();
         let event_ms = self.events.first_key_value().map(|(key, _)| key.0);
@@ -580,74 +539,6 @@ impl Network {
             .collect();
         members.sort_by_key(|index| self.id(*index));
         members
-    }
-
-    /// What is wrong with the ring formed by these members, if anything. The ends of successor lists come last: each
-    /// member learns them from the next one, once in an interval.
-    pub(crate) fn fault_among(&self, members: &[usize], length: usize) -> Option<String> {
-        let ids: Vec<PeerId> = members.iter().map(|index| self.id(*index)).collect();
-        for (place, index) in members.iter().enumerate() {
-            let ring = &self.nodes[*index].ring;
-            let after = |step: usize| ids[(place + step) % ids.len()];
-            let expected: Vec<PeerId> = (1..ids.len().min(length + 1)).map(after).collect();
-            let successors: Vec<PeerId> = ring
-                .successors()
-                .iter()
-                .take(length)
-                .map(|record| record.id())
-                .collect();
-            if successors != expected {
-                return Some(format!(
-                    "successors of {index} are {successors:?}, not {expected:?}"
-                ));
-            }
-            let predecessor = ring.predecessor().map(NodeRecord::id);
-            let expected = (ids.len() > 1).then(|| after(ids.len() - 1));
-            if predecessor != expected {
-                return Some(format!(
-                    "predecessor of {index} is {predecessor:?}, not {expected:?}"
-                ));
-            }
-        }
-        None
-    }
-
-    /// What is wrong with the ring of all living members, looking so far along their successor lists.
-    pub(crate) fn fault(&self, length: usize) -> Option<String> {
-        let alive = self.nodes.iter().filter(|node| node.is_alive);
-        let expected = alive.filter(|node| node.settings.role == Role::Member).count();
-        let members = self.members();
-        if members.len() == expected {
-            self.fault_among(&members, length)
-        } else {
-            Some(format!("{} of {expected} have joined", members.len()))
-        }
-    }
-
-    /// Lets time pass until every living member knows its neighbours; says how long it took.
-    pub(crate) fn settle(&mut self, limit_ms: u64) -> u64 {
-        self.shape(limit_ms, 1)
-    }
-
-    /// Lets time pass until every living member knows all its successors; says how long it took.
-    pub(crate) fn converge(&mut self) -> u64 {
-        self.shape(20 * IDLE_MS, 16)
-    }
-
-    fn shape(&mut self, limit_ms: u64, length: usize) -> u64 {
-        let start_ms = self.now_ms;
-        while let Some(fault) = self.fault(length) {
-            let more = self.step(start_ms + limit_ms);
-            assert!(more, "no ring within {limit_ms} ms: {fault} (seed {})", self.seed);
-        }
-        self.now_ms - start_ms
-    }
-
-    /// The member that is responsible for an id.
-    pub(crate) fn responsible(&self, id: &[u8; 32]) -> usize {
-        let members = self.members();
-        let next = members.iter().find(|index| self.id(**index).0 >= *id);
-        *next.unwrap_or(&members[0])
     }
 }
 
