@@ -104,9 +104,9 @@ fn main() -> ExitCode {
     let report = play(&plan, &mut progress);
     print!("{}", report.table());
     let json = format!("{:#}\n", report.json());
-    let figure = report.figure.clone().unwrap_or_default();
-    for (file, content) in [(arguments.json, json), (arguments.svg, figure)] {
-        if let Some(file) = file
+    let figure = report.figure.clone();
+    for (file, content) in [(arguments.json, Some(json)), (arguments.svg, figure)] {
+        if let (Some(file), Some(content)) = (file, content)
             && let Err(error) = std::fs::write(&file, content)
         {
             eprintln!("cannot write {}: {error}", file.display());

@@ -1,6 +1,11 @@
 //! Rings form in a simulated network, and one seed always gives the same run.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use selfsame_codec::{Input, Role};
+use selfsame_core::Place;
+use selfsame_core::identity::PeerId;
+use selfsame_core::ring::Parameters;
 use selfsame_sim::attack::Kind;
 use selfsame_sim::scenario::{Fault, Plan, Scenario, Schedule, join, play, publish, schedule, settle};
 use selfsame_sim::{End, Faults, Native, Outcome, RingState, World};
@@ -170,6 +175,46 @@ fn attackers_do_not_hide_members_or_names_from_others() {
     for kind in [Kind::Eclipse, Kind::Ghost, Kind::Hide, Kind::Leave] {
         withstands(kind);
     }
+}
+
+/// Rings whose members guard each other.
+static GUARDED: Parameters = Parameters {
+    group: 7,
+    ..Parameters::DEFAULT
+};
+
+#[test]
+fn message_comes_nearer_with_each_member_and_takes_many_ways() {
+    let mut world = World::closed(Native::with(&GUARDED), 7);
+    join(&mut world, 60, 10);
+    settle(&mut world, 120_000).expect("the ring settles");
+    world.run_ms(5 * 60_000);
+    let hosts: BTreeMap<[u8; 32], usize> = (0..60).map(|host| (world.hosts()[host].id().0, host)).collect();
+    let ids: Vec<[u8; 32]> = hosts.keys().copied().collect();
+    let mut hops = |from: usize, target: [u8; 32]| {
+        let core = world.hosts()[from].core().expect("it runs");
+        world.machine_mut().hops_to(core, &Place(target))
+    };
+    let leading = |id: &[u8; 32]| u128::from_be_bytes(id[..16].try_into().expect("16 bytes"));
+    for number in 0..60 {
+        let target = ids[(number * 7 + 31) % 60];
+        let mut at = ids[number];
+        let mut steps = 0;
+        while at != target {
+            let way = |id: &[u8; 32]| leading(&target).wrapping_sub(leading(id));
+            let next = hops(hosts[&at], target);
+            assert!(
+                next.iter().all(|peer| way(&peer.0) < way(&at)),
+                "nearer than this one"
+            );
+            at = next.first().expect("somebody nearer").0;
+            steps += 1;
+        }
+        assert!(steps <= 8);
+    }
+    let firsts: BTreeSet<PeerId> = (0..100).map(|_| hops(hosts[&ids[0]], ids[40])[0]).collect();
+    assert!(firsts.len() >= 4, "{} ways", firsts.len());
+    assert!(hops(hosts[&ids[0]], ids[0]).is_empty(), "it is there");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A curve over the share of members that lie, as SVG.
 
-use std::fmt::Write as _;
+use core::fmt::Write as _;
 
 /// Size of the picture and of its margin.
 const WIDTH: f64 = 640.0;

@@ -1,7 +1,7 @@
 //! Some of the members of a closed network lie, in each of the ways that there are, one after the other in one ring.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 
 use selfsame_codec::{Input, Role};

@@ -6,6 +6,7 @@ use core::cell::Cell;
 use selfsame_codec::cbor::Decoder;
 use selfsame_codec::{Class, Code};
 use selfsame_core::identity::{Identity, PeerId};
+use selfsame_core::record::NodeRecord;
 use selfsame_core::ring::{
     Contradiction, EPOCH_MS, Lease, LeaseTerms, MAX_CONTRADICTION_BYTES, MAX_GROUP, MAX_LEASE_BYTES,
 };
@@ -20,7 +21,7 @@ use crate::support::closed::GUARDED;
 const LEASED_MS: u64 = 5 * EPOCH_MS;
 
 /// A ring whose members have all signed leases.
-pub(super) fn leased(seed: u64, count: usize) -> Network {
+fn leased(seed: u64, count: usize) -> Network {
     let mut net = Network::guarded(seed).with_members(count);
     net.run_for(LEASED_MS);
     net
@@ -494,6 +495,18 @@ fn member_without_a_guard_knows_no_such_requests() {
             .iter()
             .all(|node| !node.store.contains_key(&b"ring/lease"[..]))
     );
+}
+
+#[test]
+fn group_takes_the_place_of_a_predecessor_that_is_gone() {
+    let mut net = leased(16, 20);
+    let members = net.members();
+    let (before, gone, node) = (members[4], members[5], members[6]);
+    net.end_session(before, gone);
+    net.crash(gone, true);
+    net.run_for(250);
+    let predecessor = net.nodes[node].ring.predecessor().map(NodeRecord::id);
+    assert_eq!(predecessor, Some(net.id(before)));
 }
 
 /// How many convictions a node keeps.

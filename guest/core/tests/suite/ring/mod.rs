@@ -33,5 +33,3 @@ mod liars;
 mod guarded;
 
 mod guard;
-
-mod passing;
