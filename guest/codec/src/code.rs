@@ -178,6 +178,10 @@ codes! {
     0x031D StrangerInGroup "a group's list names a peer of which no certificate is known"
     /// What is to convict a peer does not.
     0x031E BadEvidence "two leases do not contradict each other, or are not of the certificate beside them"
+    /// A routed frame has come to where it was, or from somebody to whom it must not go.
+    0x031F RouteCircle "a routed frame did not come closer to its target: who passed it on knows the ring badly, or misleads"
+    /// A routed frame may take more hops than any ring needs.
+    0x0320 RouteTooLong "a routed frame asks for more hops than any ring needs"
 
     /// The peer is in another network.
     0x0401 WrongNetwork "the peer is in another network: compare the network's name, admission mode and constants"
@@ -215,6 +219,10 @@ codes! {
     0x0507 NoQuorum "too few replicas have confirmed"
     /// A call that is not idempotent was sent, and nobody can tell whether it was carried out.
     0x0508 OutcomeUnknown "the call may have been carried out, or not: ask the service before you repeat it"
+    /// A routed frame has no hops left.
+    0x0509 RouteExpired "a routed frame has used up its hops before it came to its target"
+    /// A routed frame has no next hop.
+    0x050A NoNextHop "no session leads closer to the target of a routed frame: it is gone, or the ring is being mended"
 
     /// Too many half-open handshakes.
     0x0601 TooManyHandshakes "too many handshakes are half open"
@@ -236,6 +244,8 @@ codes! {
     0x0609 RetryBudget "too large a share of the calls of this service had to be tried again: its providers fail, see their logs"
     /// A capsule has too many records that nobody has signed.
     0x060A TooManyUnsigned "too many records of the capsule are not signed: sign the last one"
+    /// A previous hop routes more than its share.
+    0x060B RouteOverload "more is routed through this member than it passes on for one of its peers"
 
     /// The store failed.
     0x0701 StoreFailed "the store failed: see the host's log"

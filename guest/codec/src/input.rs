@@ -130,5 +130,11 @@ items! {
         44 Certify { tag: u32, certificate: &'a [u8] }
         /// Take a list of revocations of the network's authority, and pass it on. Reply: none but success.
         45 Revoke { tag: u32, list: &'a [u8] }
+        /// Send a message from member to member: to the one responsible for `target`, or if `is_peer` to the one with that id.
+        /// The answer must come within `timeout_ms` (0: 10 s, at most 60 s). Reply: what the other member's application answers.
+        46 Route { tag: u32, target: [u8; 32], is_peer: bool, timeout_ms: u32, body: &'a [u8] }
+
+        /// The application answers a `Routed` message, or if not `ok` refuses it.
+        47 AnswerRouted { message: u32, ok: bool, body: &'a [u8] }
     }
 }

@@ -130,6 +130,8 @@ items! {
         36 Log { level: LogLevel, code: u16, path: u32, text: &'a str }
         /// Who serves a name that is watched with this tag. Body: CBOR, `providers` in the specification.
         37 Providers { tag: u32, body: &'a [u8] }
+        /// A message was routed to this member, for the target that its sender named; answered by `AnswerRouted`.
+        38 Routed { message: u32, peer: [u8; 32], target: [u8; 32], body: &'a [u8] }
 
         /// Call `step` again at this time at the latest, in milliseconds since 1970; `u64::MAX` is never.
         255 Wake { at_ms: u64 }

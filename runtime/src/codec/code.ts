@@ -117,6 +117,11 @@ const table = {
   ],
   StrangerInGroup: [0x031d, "a group's list names a peer of which no certificate is known"],
   BadEvidence: [0x031e, "two leases do not contradict each other, or are not of the certificate beside them"],
+  RouteCircle: [
+    0x031f,
+    "a routed frame did not come closer to its target: who passed it on knows the ring badly, or misleads",
+  ],
+  RouteTooLong: [0x0320, "a routed frame asks for more hops than any ring needs"],
   WrongNetwork: [
     0x0401,
     "the peer is in another network: compare the network's name, admission mode and constants",
@@ -158,6 +163,11 @@ const table = {
     0x0508,
     "the call may have been carried out, or not: ask the service before you repeat it",
   ],
+  RouteExpired: [0x0509, "a routed frame has used up its hops before it came to its target"],
+  NoNextHop: [
+    0x050a,
+    "no session leads closer to the target of a routed frame: it is gone, or the ring is being mended",
+  ],
   TooManyHandshakes: [0x0601, "too many handshakes are half open"],
   TooManySessions: [0x0602, "too many sessions are open"],
   TooManyStreams: [0x0603, "too many streams are open with this peer"],
@@ -171,6 +181,7 @@ const table = {
     "too large a share of the calls of this service had to be tried again: its providers fail, see their logs",
   ],
   TooManyUnsigned: [0x060a, "too many records of the capsule are not signed: sign the last one"],
+  RouteOverload: [0x060b, "more is routed through this member than it passes on for one of its peers"],
   StoreFailed: [0x0701, "the store failed: see the host's log"],
   StoreCorrupt: [
     0x0702,
@@ -271,6 +282,8 @@ export type CodeName =
   | "BadGroup"
   | "StrangerInGroup"
   | "BadEvidence"
+  | "RouteCircle"
+  | "RouteTooLong"
   | "WrongNetwork"
   | "WrongPeer"
   | "WrongVersion"
@@ -288,6 +301,8 @@ export type CodeName =
   | "PeerClosed"
   | "NoQuorum"
   | "OutcomeUnknown"
+  | "RouteExpired"
+  | "NoNextHop"
   | "TooManyHandshakes"
   | "TooManySessions"
   | "TooManyStreams"
@@ -298,6 +313,7 @@ export type CodeName =
   | "NoEntropy"
   | "RetryBudget"
   | "TooManyUnsigned"
+  | "RouteOverload"
   | "StoreFailed"
   | "StoreCorrupt"
   | "StoreTooNew"

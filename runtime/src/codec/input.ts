@@ -98,7 +98,18 @@ export type Input =
   /** Go on with a new certificate of admission, for the same id. */
   | { type: "Certify"; tag: number; certificate: Uint8Array }
   /** Take a list of revocations of the network's authority, and pass it on. */
-  | { type: "Revoke"; tag: number; list: Uint8Array };
+  | { type: "Revoke"; tag: number; list: Uint8Array }
+  /** Send a message to the member responsible for `target`, or if `is_peer` to the one with that id; 0 ms is 10 s. */
+  | {
+      type: "Route";
+      tag: number;
+      target: Uint8Array;
+      is_peer: boolean;
+      timeout_ms: number;
+      body: Uint8Array;
+    }
+  /** The application answers a `Routed` message, or if not `ok` refuses it. */
+  | { type: "AnswerRouted"; message: number; ok: boolean; body: Uint8Array };
 
 /** An input that the core answers with its tag. */
 export type Command = Exclude<
@@ -150,4 +161,6 @@ export const inputCodec: ItemCodec<Input> = /* @__PURE__ */ new ItemCodec<Input>
   Watch: [43, { tag: u32, owner: bytes, name: text }],
   Certify: [44, { tag: u32, certificate: bytes }],
   Revoke: [45, { tag: u32, list: bytes }],
+  Route: [46, { tag: u32, target: bytes32, is_peer: flag, timeout_ms: u32, body: bytes }],
+  AnswerRouted: [47, { message: u32, ok: flag, body: bytes }],
 });

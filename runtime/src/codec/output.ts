@@ -59,6 +59,8 @@ export type Output =
   | { type: "Failed"; tag: number; code: number; detail: string }
   /** Who serves a name that is watched with this tag. */
   | { type: "Providers"; tag: number; body: Uint8Array }
+  /** A message was routed to this member, for the target that its sender named; answered by `AnswerRouted`. */
+  | { type: "Routed"; message: number; peer: Uint8Array; target: Uint8Array; body: Uint8Array }
   /** An input of this batch was refused; `input` is its position. */
   | { type: "Refused"; input: number; code: number }
   /** Something happened that nobody asked for. */
@@ -88,6 +90,7 @@ export const outputCodec: ItemCodec<Output> = /* @__PURE__ */ new ItemCodec<Outp
   Reply: [32, { tag: u32, body: bytes }],
   Failed: [33, { tag: u32, code: u16, detail: text }],
   Providers: [37, { tag: u32, body: bytes }],
+  Routed: [38, { message: u32, peer: bytes32, target: bytes32, body: bytes }],
   Refused: [34, { input: u32, code: u16 }],
   Event: [
     35,

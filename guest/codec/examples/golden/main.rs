@@ -207,6 +207,9 @@ fn command_inputs() -> Vec<(String, Input<'static>)> {
         item!(Input::Cancel, ", \"tag\": 11", { tag: 11 }),
         item!(Input::Watch, ", \"tag\": 12, \"owner\": \"ID\", \"name\": \"check\"",
             { tag: 12, owner: &ID, name: "check" }),
+        item!(Input::Route, ", \"tag\": 13, \"target\": \"ID\", \"is_peer\": true, \"timeout_ms\": 500, \"body\": \"0102\"",
+            { tag: 13, target: ID, is_peer: true, timeout_ms: 500, body: &[1, 2] }),
+        item!(Input::AnswerRouted, ", \"message\": 7, \"ok\": true, \"body\": \"03\"", { message: 7, ok: true, body: &[3] }),
     ]
 }
 
@@ -270,6 +273,8 @@ fn application_outputs() -> Vec<(String, Output<'static>)> {
         item!(Output::Failed, ", \"tag\": 1, \"code\": 2049, \"detail\": \"nobody\"",
             { tag: 1, code: 0x0801, detail: "nobody" }),
         item!(Output::Providers, ", \"tag\": 1, \"body\": \"80\"", { tag: 1, body: &[0x80] }),
+        item!(Output::Routed, ", \"message\": 7, \"peer\": \"ID\", \"target\": \"ID\", \"body\": \"0102\"",
+            { message: 7, peer: ID, target: ID, body: &[1, 2] }),
         item!(Output::Refused, ", \"input\": 4294967295, \"code\": 257", { input: u32::MAX, code: 0x0101 }),
     ]
 }

@@ -12,6 +12,9 @@
 //! ping      9  | token u64
 //! pong      10 | token u64
 //! close     11 | class u8
+//! route     12 | to 32 | from 32 | hops u8 | length u32 | frame
+//! message   13 | id u64 | settled u64 | target 32 | length u32 | body
+//! answer    14 | id u64 | class u8 (0 for none) | length u32 | body
 //! ```
 
 use alloc::vec::Vec;
@@ -22,6 +25,8 @@ use crate::identity::{PeerId, PublicKey};
 
 /// Most bytes of a stream in one frame.
 pub const MAX_DATA: usize = 16 * 1024;
+/// Longest body of a routed message and of its answer: what one piece of a stream may have.
+pub const MAX_MESSAGE: usize = MAX_DATA;
 /// Longest name of a service: one label of a domain name.
 pub const MAX_SERVICE_NAME: usize = 63;
 
@@ -54,6 +59,32 @@ pub struct Data<'a> {
     pub offset: u64,
     /// The bytes.
     pub bytes: &'a [u8],
+}
+
+/// A frame on its way from member to member
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route<'a> {
+    /// The member that it is for.
+    pub to: PeerId,
+    /// The member that it is from.
+    pub from: PeerId,
+    /// How often it may still be passed on.
+    pub hops: u8,
+    /// Handshake or packet of their session.
+    pub frame: &'a [u8],
+}
+
+/// What an application sends to another member's
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The sender's number for it, the same each time that it is sent; higher than those before.
+    pub id: u64,
+    /// The sender awaits no answers to messages with lower numbers.
+    pub settled: u64,
+    /// Whom the sender means: whoever is responsible for this place.
+    pub target: [u8; 32],
+    /// At most [`MAX_MESSAGE`] bytes.
+    pub body: &'a [u8],
 }
 
 /// One frame
@@ -120,6 +151,19 @@ pub enum Frame<'a> {
         /// Whose fault it is.
         class: Class,
     },
+    /// A frame that members pass on.
+    Route(Route<'a>),
+    /// A message for the application.
+    Message(Message<'a>),
+    /// The answer to a message.
+    Answer {
+        /// The number of the message.
+        id: u64,
+        /// Why there is none: whose fault it is.
+        class: Option<Class>,
+        /// At most [`MAX_MESSAGE`] bytes.
+        body: &'a [u8],
+    },
 }
 
 /// Reads the frames of a payload, one after the other
@@ -175,6 +219,26 @@ impl<'a> FrameReader<'a> {
             11 => Frame::Close {
                 class: read_class(reader)?,
             },
+            12 => Frame::Route(Route {
+                to: PeerId(reader.field()?),
+                from: PeerId(reader.field()?),
+                hops: reader.field()?,
+                frame: reader.field()?,
+            }),
+            13 => Frame::Message(Message {
+                id: reader.field()?,
+                settled: reader.field()?,
+                target: reader.field()?,
+                body: read_body(reader)?,
+            }),
+            14 => Frame::Answer {
+                id: reader.field()?,
+                class: match reader.field::<u8>()? {
+                    0 => None,
+                    class => Some(class_of(class.into())?),
+                },
+                body: read_body(reader)?,
+            },
             _ => return Err(Malformed),
         })
     }
@@ -228,6 +292,14 @@ fn read_data<'a>(reader: &mut Reader<'a>) -> Result<Data<'a>, Malformed> {
         return Err(Malformed);
     }
     Ok(data)
+}
+
+fn read_body<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let body: &[u8] = reader.field()?;
+    if body.len() > MAX_MESSAGE {
+        return Err(Malformed);
+    }
+    Ok(body)
 }
 
 fn read_class(reader: &mut Reader<'_>) -> Result<Class, Malformed> {
@@ -302,6 +374,26 @@ impl<'a> FrameWriter<'a> {
                 token.write(out);
             }
             Frame::Close { class } => out.extend_from_slice(&[11, class as u8]),
+            Frame::Route(route) => {
+                out.push(12);
+                route.to.0.write(out);
+                route.from.0.write(out);
+                out.push(route.hops);
+                route.frame.write(out);
+            }
+            Frame::Message(message) => {
+                out.push(13);
+                message.id.write(out);
+                message.settled.write(out);
+                message.target.write(out);
+                message.body.write(out);
+            }
+            Frame::Answer { id, class, body } => {
+                out.push(14);
+                id.write(out);
+                out.push(class.map_or(0, |class| class as u8));
+                body.write(out);
+            }
         }
     }
 }

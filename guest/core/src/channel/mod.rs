@@ -9,7 +9,10 @@
 
 mod frame;
 pub(crate) use frame::class_of;
-pub use frame::{Data, Frame, FrameReader, FrameWriter, MAX_DATA, MAX_SERVICE_NAME, Open, Service};
+pub use frame::{
+    Data, Frame, FrameReader, FrameWriter, MAX_DATA, MAX_MESSAGE, MAX_SERVICE_NAME, Message, Open, Route,
+    Service,
+};
 
 mod replay;
 pub use replay::ReplayWindow;

@@ -27,7 +27,8 @@ impl Node {
         | Input::Cancel { tag }
         | Input::Watch { tag, .. }
         | Input::Certify { tag, .. }
-        | Input::Revoke { tag, .. }) = input
+        | Input::Revoke { tag, .. }
+        | Input::Route { tag, .. }) = input
         else {
             return Err(Code::BadInput);
         };
@@ -126,12 +127,19 @@ impl Node {
                 self.renew_certificate(tag, certificate)?
             }
             Input::Revoke { tag, list } if KNOWS_CLOSED => self.revoke_command(tag, list)?,
+            Input::Route {
+                tag,
+                target,
+                is_peer,
+                timeout_ms,
+                body,
+            } => self.route_command(tag, target, is_peer, timeout_ms, body)?,
             Input::Status { tag } => self.reply_status(tag),
             Input::Connect { tag, peer, address } => self.connect_command(tag, peer, address)?,
             Input::Cancel { tag } => {
                 if self.cancel_call(tag) || self.cancel_watch(tag) {
                     self.fail(tag, Code::Cancelled);
-                } else {
+                } else if !self.cancel_message(tag) {
                     self.cancel_ring_command(tag);
                 }
             }

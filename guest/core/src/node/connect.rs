@@ -42,6 +42,8 @@ pub(super) enum Waiter {
     Rival,
     /// Another attempt, which goes on through this peer.
     Relay { attempt: u32, peer: PeerId },
+    /// Frames to come, which are passed on to this peer.
+    Hop,
 }
 
 pub(super) enum Candidate {
@@ -173,7 +175,7 @@ impl Node {
             return;
         }
         let most = match waiter {
-            Waiter::RingRequest(_) => MAX_RING_ATTEMPTS,
+            Waiter::RingRequest(_) | Waiter::Hop => MAX_RING_ATTEMPTS,
             _ => MAX_ATTEMPTS,
         };
         if self.attempts.table.len() >= most {
@@ -397,7 +399,7 @@ impl Node {
             Waiter::Command(tag) => self.reply(tag, &peer.0),
             Waiter::Bootstrap => self.bootstrap_reached(peer),
             // No session is made with oneself.
-            Waiter::Rival => {}
+            Waiter::Rival | Waiter::Hop => {}
             Waiter::Relay {
                 attempt,
                 peer: behind,
@@ -413,18 +415,20 @@ impl Node {
             Waiter::Bootstrap => self.bootstrap_failed(why),
             Waiter::Rival => self.rival_gone(),
             Waiter::Relay { attempt, .. } => self.attempt_failed(attempt, why),
+            Waiter::Hop => {}
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use selfsame_codec::{Admission, Config, Role};
 
     use super::*;
     use crate::ring::Parameters;
 
-    fn node() -> Node {
+    /// A node that has joined no ring.
+    pub(in super::super) fn node() -> Node {
         let config = Config {
             seed: [1; 32],
             entropy: [2; 32],

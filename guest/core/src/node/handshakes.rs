@@ -117,6 +117,7 @@ impl Node {
             return Err(Code::WrongPeer);
         }
         if let Some(response) = self.handshakes.repeated_response(path, frame) {
+            self.take_detour(path);
             self.transmit(path, &response);
             return Ok(());
         }
@@ -148,7 +149,9 @@ impl Node {
             return Err(Code::UnknownPath);
         };
         let (cookies, now_ms) = (&mut self.handshakes.cookies, self.now_ms);
-        let needs_cookie = self.handshakes.half_open.len() >= COOKIES_FROM
+        // Whoever sends through the ring can give any name as its own, and would take all places of another one's path.
+        let is_doubtful = matches!(open.way, Way::Routed { .. }) && open.half_open > 0;
+        let needs_cookie = (is_doubtful || self.handshakes.half_open.len() >= COOKIES_FROM)
             && !cookies.accepts(&mut self.random, now_ms, &open.remote, initiation);
         let refusal = if open.half_open >= MAX_HALF_OPEN_ON_PATH {
             Code::TooManyHandshakes
@@ -225,7 +228,12 @@ impl Node {
         let admit = (self.ring.gate(), self.clock.wall_ms);
         let finished = half_open.responder.finish(&self.identity, admit, frame);
         let finished = finished.and_then(|confirmed| self.check_observed(path, confirmed));
+        let sender = self.routed_peer(path);
         let confirmed = match finished {
+            Ok(confirmed) if sender.is_some_and(|sender| sender != confirmed.secrets.peer) => {
+                self.take_half_open(index);
+                return Err(Code::WrongPeer);
+            }
             Ok(confirmed) if self.make_room_for_session() => confirmed,
             Ok(_) => {
                 self.end_half_open(index, Code::TooManySessions);
@@ -297,10 +305,17 @@ impl Node {
         if let Some(path) = self.paths.table.get_mut(&connection.path) {
             path.connections.push(index);
         }
-        self.mark_unsaved(connection.path);
+        let path = connection.path;
+        self.mark_unsaved(path);
         self.connections.insert(index, connection);
         if is_confirming {
             self.mark_unsent(index);
+        }
+        if let Some(peer) = self.routed_peer(path) {
+            self.watch_certificate(index);
+            self.route_established(path, peer);
+            self.end_idle_sessions();
+            return;
         }
         if self.peers.add(self.identity.id(), index, &self.connections) {
             self.mesh.reached(&peer);
@@ -383,6 +398,12 @@ impl Node {
         Some(half_open)
     }
 
+    /// The first message of a handshake that this node began on a path.
+    pub(super) fn initiation_on(&self, path: u32) -> Option<Vec<u8>> {
+        let mut on_path = self.handshakes.initiated.values().filter(|one| one.path == path);
+        Some(on_path.next()?.initiator.initiation().to_vec())
+    }
+
     /// Forgets what was under way on a path that is gone.
     pub(super) fn forget_handshakes_on(&mut self, path: u32) {
         self.handshakes.initiated.retain(|_, one| one.path != path);
@@ -404,5 +425,39 @@ impl Node {
 
     fn is_ordered(&self, path: u32) -> bool {
         self.paths.table.get(&path).is_some_and(|path| path.is_ordered())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::{Identity, NetworkId};
+    use crate::node::connect::tests::node;
+    use crate::node::paths::Path;
+    use selfsame_sorted_map::Map;
+
+    /// What comes of a handshake on a path through the ring that is to lead to `sender`.
+    fn outcome(sender: impl FnOnce(&Identity) -> PeerId) -> Result<(), Code> {
+        let mut node = node();
+        let identity = Identity::recall(&[9; 32], NetworkId::open("n"), &[]);
+        let peer = sender(&identity);
+        let path = Path::new(Way::Routed { peer }, "route:", None, 0);
+        node.paths.table = Map::from_iter([(7, path)]);
+        let mut random = Random::new(&[3; 32]);
+        let initiator = Initiator::new(&identity, &mut random, Some(node.identity.id()), 5);
+        node.initiation_received(7, initiator.initiation())?;
+        let (index, half_open) = node.handshakes.half_open.first().expect("an answer");
+        let (index, response) = (*index, half_open.responder.response());
+        let admit = (&mut crate::admission::Gate::new(identity.network(), None), 0);
+        let (_, confirmation) = initiator.finish(&identity, admit, response).expect("a sound m2");
+        let taken = node.confirmation_received(7, &confirmation.seal(&identity, &[]));
+        assert_eq!(node.connections.contains_key(&index), taken.is_ok());
+        taken
+    }
+
+    #[test]
+    fn routed_session_is_refused_to_all_but_its_sender() {
+        assert_eq!(outcome(Identity::id), Ok(()));
+        assert_eq!(outcome(|_| PeerId([8; 32])), Err(Code::WrongPeer));
     }
 }

@@ -106,7 +106,10 @@ impl Node {
     /// When a session may end for another one. A leaf's is kept while its holder has few, since a leaf can attach elsewhere.
     fn hold_of(&self, connection: &Connection) -> Hold {
         let peer = connection.session.peer();
-        if self.ring.relays_for(&peer) {
+        if self.routed_peer(connection.path).is_some() {
+            // Another one costs a handshake, and nothing is lost.
+            Hold::Idle
+        } else if self.ring.relays_for(&peer) {
             Hold::Active
         } else if connection.confirmation.is_some() || self.ring.needs(&peer) {
             Hold::Needed

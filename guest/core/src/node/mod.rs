@@ -12,9 +12,12 @@ mod connect;
 mod connection;
 mod handshakes;
 mod idle;
+mod inbox;
 mod liveness;
+mod messages;
 mod observed;
 mod outbox;
+mod owners;
 mod paths;
 mod providers;
 mod provisional;
@@ -23,12 +26,14 @@ mod refusals;
 mod relay;
 mod ring_driver;
 mod rival;
+mod route;
 mod send;
 mod snapshots;
 mod status;
 mod store;
 mod streams;
 mod timers;
+mod toll;
 
 use alloc::vec::Vec;
 
@@ -46,10 +51,12 @@ use clock::Clock;
 use connect::Attempts;
 use connection::{Connection, Peers};
 use handshakes::Handshakes;
+use messages::Messages;
 use outbox::Outbox;
 use paths::Paths;
 use refusals::Refusals;
 use ring_driver::RingDriver;
+use route::Routes;
 use selfsame_sorted_map::Map;
 use send::Unsent;
 use store::StoreState;
@@ -84,6 +91,8 @@ pub struct Node {
     out: Outbox,
     timers: Timers,
     paths: Paths,
+    routes: Routes,
+    messages: Messages,
     handshakes: Handshakes,
     connections: Map<u32, Connection>,
     unsent: Unsent,
@@ -161,6 +170,8 @@ impl Node {
             out: Outbox::default(),
             timers: Timers::default(),
             paths: Paths::default(),
+            routes: Routes::default(),
+            messages: Messages::default(),
             handshakes,
             connections: Map::new(),
             unsent: Unsent::default(),
@@ -261,6 +272,7 @@ impl Node {
             Input::StreamEnd { stream } => self.stream_end(stream),
             Input::StreamReset { stream, code } => self.stream_reset(stream, code),
             Input::StreamCredit { stream, bytes } => self.stream_credit(stream, bytes),
+            Input::AnswerRouted { message, ok, body } => self.answer_routed(message, ok, body),
             command => self.command(command),
         }
     }

@@ -25,6 +25,8 @@ pub(super) enum Way {
     Host(PathKind),
     /// A member passes them on, inside our session with it.
     Relay { member: PeerId, peer: PeerId },
+    /// Members pass them on through the ring, each inside its session with the next.
+    Routed { peer: PeerId },
 }
 
 pub(super) struct Path {
@@ -35,6 +37,8 @@ pub(super) struct Path {
     pub(super) opened_ms: u64,
     /// The attempt that dialled it.
     pub(super) attempt: Option<u32>,
+    /// How often something was lost on it, if it leads through the ring.
+    pub(super) detour: u8,
     /// Handshakes that the peer began here and did not finish.
     pub(super) half_open: usize,
     /// Oldest first.
@@ -48,6 +52,7 @@ impl Path {
     pub(super) fn new(way: Way, remote: &str, attempt: Option<u32>, now_ms: u64) -> Self {
         let source = match way {
             Way::Relay { member, .. } => Holder::bringing(&member),
+            Way::Routed { .. } => Holder::EXEMPT,
             Way::Host(_) => match Holder::network(remote) {
                 // Names lead anywhere.
                 Holder::UNKNOWN if attempt.is_some() => Holder::EXEMPT,
@@ -60,6 +65,7 @@ impl Path {
             source,
             opened_ms: now_ms,
             attempt,
+            detour: 0,
             half_open: 0,
             connections: Vec::new(),
             busy: false,
@@ -145,6 +151,17 @@ impl Node {
         }
     }
 
+    /// A number for a path that leads through members.
+    pub(super) fn new_path_number(&mut self) -> u32 {
+        loop {
+            let number = RELAY_PATHS | self.paths.next_relay;
+            self.paths.next_relay = (self.paths.next_relay + 1) & !RELAY_PATHS;
+            if !self.paths.table.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
     /// The host says that a path is gone.
     pub(super) fn path_closed(&mut self, number: u32) -> Result<(), Code> {
         // A path that the core asked to close is forgotten already.
@@ -165,6 +182,9 @@ impl Node {
         let Some(path) = self.paths.table.remove(&number) else {
             return;
         };
+        if let Way::Routed { peer } = path.way {
+            self.routes.forget(&peer);
+        }
         self.timers
             .clear(path.opened_ms + UNUSED_PATH_MS, Timer::Path(number));
         for index in path.connections {

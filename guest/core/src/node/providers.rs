@@ -57,7 +57,7 @@ impl Node {
                 self.discovered(&name, is_wide, None);
                 self.tell_watches(&name);
             }
-            Some(Purpose::Join(_) | Purpose::Relay { .. }) | None => {}
+            Some(Purpose::Join(_) | Purpose::Relay { .. } | Purpose::Route(_)) | None => {}
         }
     }
 

@@ -127,7 +127,7 @@ impl Node {
             let path = self.paths.table.get(&connection.path)?;
             let remote = match path.way {
                 Way::Host(_) => path.remote.clone(),
-                Way::Relay { .. } => String::new(),
+                Way::Relay { .. } | Way::Routed { .. } => String::new(),
             };
             Some((connection.session.peer_key(), path.source, remote))
         });

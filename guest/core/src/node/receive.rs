@@ -93,7 +93,39 @@ impl Node {
     }
 
     fn take_frame(&mut self, index: u32, frame: Frame<'_>) -> Result<(), Code> {
+        let is_routed = self.is_routed(index);
         match frame {
+            Frame::Message(message) if is_routed => {
+                self.message_received(index, message);
+                Ok(())
+            }
+            Frame::Answer { id, class, body } if is_routed => {
+                if let Some(connection) = self.connections.get(&index) {
+                    self.answer_received(connection.session.peer(), id, class, body);
+                }
+                Ok(())
+            }
+            Frame::Message(_) | Frame::Answer { .. } => Err(Code::BadFrame),
+            Frame::Ping { token } => {
+                self.queue(index, &Frame::Pong { token });
+                Ok(())
+            }
+            // That a packet came is all that a pong says; see `packet_received`.
+            Frame::Pong { .. } => Ok(()),
+            // The peer is told whose fault it was, and so are we; what went wrong stands in its own log.
+            Frame::Close { .. } => {
+                self.out.dropped(Code::PeerClosed, 0);
+                let path = self.connections.get(&index).map(|connection| connection.path);
+                self.drop_connection(index, Code::PeerClosed);
+                path.into_iter().for_each(|path| self.close_if_unused(path));
+                Ok(())
+            }
+            // Streams and requests rely on paths that lose nothing.
+            _ if is_routed => Err(Code::BadFrame),
+            Frame::Route(route) => {
+                self.route_received(index, &route);
+                Ok(())
+            }
             Frame::Data(data) => self.data_received(index, data),
             Frame::Request { id, body } => self.request_received(index, id, body),
             Frame::Response { id, body } => {
@@ -128,20 +160,6 @@ impl Node {
             }
             Frame::Relay { peer, frame } => {
                 self.relay_received(index, peer, frame);
-                Ok(())
-            }
-            Frame::Ping { token } => {
-                self.queue(index, &Frame::Pong { token });
-                Ok(())
-            }
-            // That a packet came is all that a pong says; see `packet_received`.
-            Frame::Pong { .. } => Ok(()),
-            // The peer is told whose fault it was, and so are we; what went wrong stands in its own log.
-            Frame::Close { .. } => {
-                self.out.dropped(Code::PeerClosed, 0);
-                let path = self.connections.get(&index).map(|connection| connection.path);
-                self.drop_connection(index, Code::PeerClosed);
-                path.into_iter().for_each(|path| self.close_if_unused(path));
                 Ok(())
             }
         }

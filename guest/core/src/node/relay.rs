@@ -30,16 +30,10 @@ impl Node {
         if let Some(number) = self.find_relay_path(member, peer) {
             return Ok(number);
         }
-        if self.relay_paths().len() >= MAX_RELAY_PATHS {
+        if self.relay_paths().len() - self.routes.len() >= MAX_RELAY_PATHS {
             return Err(Code::TooManyPaths);
         }
-        let number = loop {
-            let number = RELAY_PATHS | self.paths.next_relay;
-            self.paths.next_relay = (self.paths.next_relay + 1) & !RELAY_PATHS;
-            if !self.paths.table.contains_key(&number) {
-                break number;
-            }
-        };
+        let number = self.new_path_number();
         let mut remote = relay_address(&member);
         remote.push(':');
         hex::push(&mut remote, &peer.0);
@@ -174,6 +168,6 @@ impl Node {
     }
 }
 
-fn is_initiation(frame: &[u8]) -> bool {
+pub(super) fn is_initiation(frame: &[u8]) -> bool {
     Kind::of(frame) == Some(Kind::Initiation)
 }

@@ -38,6 +38,8 @@ pub(super) enum Purpose {
     Discover(Name, bool),
     /// Somebody is to be reached through a member of whom only the id is known.
     Relay { member: PeerId, waiter: Waiter },
+    /// A message is for whoever is responsible.
+    Route(u64),
 }
 
 /// Joining while bootstraps are being reached
@@ -137,6 +139,7 @@ impl Node {
             } => match self.ring_driver.take_purpose(command) {
                 Some(Purpose::Command(tag)) => self.reply(tag, &encode_found_node(&view(&record), hops)),
                 Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
+                Some(Purpose::Route(id)) => self.message_owner_looked_up(id, record.id()),
                 _ => {}
             },
             Action::Done { command } => {
@@ -190,6 +193,7 @@ impl Node {
             Some(Purpose::Discover(name, is_wide)) => self.discovery_failed(&name, is_wide, code),
             // Somebody else may have told of it meanwhile.
             Some(Purpose::Relay { member, waiter }) => self.connect(member, waiter),
+            Some(Purpose::Route(id)) => self.message_owner_unknown(id, code),
             None => {}
         }
     }

@@ -4,7 +4,7 @@ use selfsame_codec::{Class, Code};
 
 use super::Node;
 use super::paths::Way;
-use crate::channel::{Frame, FrameWriter};
+use crate::channel::{Frame, FrameWriter, Message, Route};
 
 /// Longest payload of m3; what is longer follows in a packet, so that m3 stays a small message.
 const MAX_CONFIRMATION_PAYLOAD: usize = 16 * 1024;
@@ -40,7 +40,8 @@ impl Node {
             Frame::Data(data) => data.bytes.len(),
             Frame::Open(open) => open.head.len(),
             Frame::Request { body, .. } | Frame::Response { body, .. } => body.len(),
-            Frame::Relay { frame, .. } => frame.len(),
+            Frame::Relay { frame, .. } | Frame::Route(Route { frame, .. }) => frame.len(),
+            Frame::Message(Message { body, .. }) | Frame::Answer { body, .. } => body.len(),
             _ => 0,
         };
         if connection.payload.len() + body + FRAME_OVERHEAD > FULL_PAYLOAD {
@@ -81,7 +82,7 @@ impl Node {
             .connections
             .get(&index)
             .and_then(|connection| self.paths.table.get(&connection.path));
-        path.is_some_and(|path| matches!(path.way, Way::Relay { .. }))
+        path.is_some_and(|path| !matches!(path.way, Way::Host(_)))
     }
 
     fn flush_connection(&mut self, index: u32) {
@@ -124,7 +125,7 @@ impl Node {
                     .session
                     .seal(now_ms, out, |out| out.extend_from_slice(payload))
             }),
-            Way::Relay { .. } => {
+            Way::Relay { .. } | Way::Routed { .. } => {
                 let mut frame = Vec::with_capacity(payload.len() + crate::channel::PACKET_OVERHEAD);
                 let sealed = connection
                     .session
@@ -155,6 +156,7 @@ impl Node {
                 Some(index) => self.queue(index, &Frame::Relay { peer, frame }),
                 None => self.out.dropped(Code::NoRoute, path),
             },
+            Way::Routed { peer } => self.send_routed(path, peer, frame),
         }
     }
 
@@ -188,6 +190,7 @@ impl Node {
             path.connections.retain(|other| *other != index);
         }
         let was_last = self.peers.remove(&peer, index);
+        self.forget_sender(&peer);
         for handle in connection.streams.handles() {
             self.stream_lost(handle, why);
         }

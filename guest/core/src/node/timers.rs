@@ -35,6 +35,10 @@ pub(super) enum Timer {
     OwnCertificate,
     /// When to give up look-ups that the host has not answered.
     LookUps,
+    /// When to send a message again, or to give it up.
+    Message(u64),
+    /// When to forget messages of others.
+    Inbox,
 }
 
 /// Timers in the order in which they are due
@@ -90,6 +94,8 @@ impl Node {
             Timer::Certificate(index) if KNOWS_CLOSED => self.check_certificate(index),
             Timer::OwnCertificate if KNOWS_CLOSED => self.check_own_certificate(),
             Timer::LookUps if KNOWS_CLOSED => self.look_ups_timed_out(),
+            Timer::Message(id) => self.message_timed_out(id, at_ms),
+            Timer::Inbox => self.expire_messages(),
             Timer::Certificate(_) | Timer::OwnCertificate | Timer::LookUps => {}
         }
     }

@@ -17,6 +17,7 @@ mod maintenance;
 mod merge;
 mod message;
 mod mirror;
+mod next_hop;
 mod objects;
 mod own;
 mod parameters;

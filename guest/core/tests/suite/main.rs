@@ -17,5 +17,6 @@ mod mesh;
 mod recover;
 mod relays;
 mod ring;
+mod route;
 #[path = "../support/mod.rs"]
 mod support;

@@ -61,6 +61,7 @@ pub enum Seen {
         tag: u32,
         body: Vec<u8>,
     },
+    Routed(u32, Vec<u8>),
     Refused {
         input: u32,
         code: Code,
@@ -156,6 +157,7 @@ impl Seen {
                 tag,
                 body: body.to_vec(),
             },
+            Output::Routed { message, body, .. } => Self::Routed(message, body.to_vec()),
             Output::Refused { input, code } => Self::Refused {
                 input,
                 code: known(code),

@@ -1,7 +1,9 @@
 //! Packets, rekeying and frames.
 
 use selfsame_codec::{Class, Code};
-use selfsame_core::channel::{Data, Frame, FrameReader, FrameWriter, Open, Service, Session, Side};
+use selfsame_core::channel::{
+    Data, Frame, FrameReader, FrameWriter, MAX_MESSAGE, Message, Open, Route, Service, Session, Side,
+};
 use selfsame_core::identity::{PeerId, PublicKey};
 use selfsame_sodium::hash;
 
@@ -21,6 +23,7 @@ pub(super) fn vectors() -> Json {
             Json::List(
                 frames()
                     .into_iter()
+                    .chain(routed_frames())
                     .map(|(name, frame)| frame_vector(name, &frame))
                     .collect(),
             ),
@@ -244,6 +247,46 @@ fn frames() -> Vec<(&'static str, Frame<'static>)> {
     ]
 }
 
+/// What members pass on, and what only goes through the ring.
+fn routed_frames() -> Vec<(&'static str, Frame<'static>)> {
+    vec![
+        (
+            "ROUTE to 32 times dd, from 32 times ee, 32 hops, frame 10",
+            Frame::Route(Route {
+                to: PeerId([0xdd; 32]),
+                from: PeerId([0xee; 32]),
+                hops: 32,
+                frame: &[0x10],
+            }),
+        ),
+        (
+            "MESSAGE id 9, settled 8, target 32 times dd, body 0102",
+            Frame::Message(Message {
+                id: 9,
+                settled: 8,
+                target: [0xdd; 32],
+                body: &[1, 2],
+            }),
+        ),
+        (
+            "ANSWER id 9, body 03",
+            Frame::Answer {
+                id: 9,
+                class: None,
+                body: &[3],
+            },
+        ),
+        (
+            "ANSWER id 9, class 5",
+            Frame::Answer {
+                id: 9,
+                class: Some(Class::Unreachable),
+                body: &[],
+            },
+        ),
+    ]
+}
+
 fn frame_vector(name: &str, frame: &Frame<'_>) -> Json {
     let bytes = payload(frame);
     assert_eq!(FrameReader::new(&bytes).collect::<Vec<_>>(), [Ok(*frame)]);
@@ -257,6 +300,15 @@ fn refused_payloads() -> Json {
         out.extend_from_slice(&len.to_le_bytes());
         out.resize(out.len() + len as usize, 0);
         out
+    };
+    let message = |len: usize| {
+        let message = Message {
+            id: 1,
+            settled: 1,
+            target: [0; 32],
+            body: &vec![0; len],
+        };
+        payload(&Frame::Message(message))
     };
     let cases: Vec<(&str, Vec<u8>)> = vec![
         ("a frame of no kind", vec![0]),
@@ -272,6 +324,11 @@ fn refused_payloads() -> Json {
         (
             "a name that is not UTF-8",
             vec![3, 2, 0, 0, 0, 0, 1, 0xff, 0, 0, 0, 0],
+        ),
+        ("a message that is too long", message(MAX_MESSAGE + 1)),
+        (
+            "an answer of class 9",
+            vec![14, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0],
         ),
         ("class 0", vec![11, 0]),
         ("class 9", vec![11, 9]),
