@@ -342,8 +342,8 @@ impl Driver {
                 Some(control) = queues.control.recv() => match control {
                     Control::Command { waiter, .. } => waiter.fail(Error::Poisoned(error.clone())),
                     Control::Stop => self.stopped = true,
-                    // The command, or the core that asked, is gone already.
-                    Control::Cancel { .. } | Control::LookedUp { .. } => {}
+                    // The command, the message, or the core that asked, is gone already.
+                    Control::Cancel { .. } | Control::LookedUp { .. } | Control::Answered { .. } => {}
                 },
                 () = tokio::time::sleep_until(until) => return,
             }

@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::id::PeerId;
 use crate::inbox::Cause;
 use crate::link::{Budget, Link, LinkEnd};
+use crate::routed::MessageKey;
 use crate::stream::Stream;
 
 /// Messages of the network that wait for the driver. A socket that finds the queue full
@@ -72,6 +73,8 @@ pub(crate) enum Control {
         peer: PeerId,
         code: u16,
     },
+    /// The answer to a routed message, or that it is refused.
+    Answered { key: MessageKey, body: Option<Bytes> },
     /// End the node.
     Stop,
 }

@@ -109,6 +109,9 @@ pub use replica::{
     ReplicaService, ReplicateOptions, Replicating, Serving, Source, Synchronised,
 };
 
+mod routed;
+pub use routed::{RouteTarget, RoutedMessage};
+
 pub mod rpc;
 
 mod serve;

@@ -24,6 +24,7 @@ use crate::id::{Owner, PeerId};
 use crate::keys::Grant;
 use crate::observe::Watcher;
 use crate::options::{FetchOptions, Published, ServeOptions};
+use crate::routed::Routing;
 use crate::serve::Services;
 use crate::transport::Server;
 use crate::watch::Watch;
@@ -82,6 +83,10 @@ impl Node {
 
     pub(crate) fn handle(&self) -> &Handle {
         &self.inner.handle
+    }
+
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.inner.services.routing
     }
 
     /// The node's id.

@@ -28,6 +28,7 @@ use crate::length;
 use crate::message::{decode_request, encode_response, has_no_body, is_bodiless};
 use crate::observe::{self, Served, Watcher};
 use crate::options::{Allow, Gated, ServeOptions};
+use crate::routed::Routing;
 use crate::stream::{Inlet, Outlet, Stream};
 use crate::upgrade::{self, Upgraded};
 use crate::uploads::Uploads;
@@ -59,6 +60,7 @@ pub(crate) struct Services {
     /// Whether the requests that are under way are given up; each of them follows it.
     given_up: watch::Sender<bool>,
     watcher: Watcher,
+    pub(crate) routing: Routing,
 }
 
 /// Who answers the requests for a name, and whose
@@ -77,6 +79,7 @@ impl Services {
             uploads: Arc::default(),
             given_up: watch::Sender::new(false),
             watcher,
+            routing: Routing::default(),
         })
     }
 

@@ -169,6 +169,16 @@ impl Driver {
                 self.input(&Input::LookedUp { peer: peer.0, code });
             }
             Control::LookedUp { .. } => {}
+            Control::Answered { key, body } => {
+                // An earlier core had other messages.
+                if key.life == self.life {
+                    self.input(&Input::AnswerRouted {
+                        message: key.message,
+                        ok: body.is_some(),
+                        body: body.as_deref().unwrap_or_default(),
+                    });
+                }
+            }
             Control::Stop => self.stopped = true,
         }
     }

@@ -16,6 +16,7 @@ use crate::id::{NodeKey, PeerId};
 use crate::inbox::{Cause, Delivery};
 use crate::keys::random_bytes;
 use crate::newcomers::Newcomer;
+use crate::routed::{MessageKey, RoutedMessage};
 use crate::serve::Incoming;
 use crate::store::{Operation, Request};
 use crate::stream::{StreamKey, stream};
@@ -147,6 +148,22 @@ impl Driver {
                 }
             }
             Output::Reply { tag, body } => self.reply(tag, part_of(answer, body)),
+            Output::Routed {
+                message,
+                peer,
+                target,
+                body,
+            } => {
+                let life = self.life;
+                let message_key = MessageKey { message, life };
+                let message = RoutedMessage {
+                    from: PeerId(peer),
+                    target,
+                    body: part_of(answer, body),
+                };
+                let routing = &self.services.routing;
+                routing.accept(&self.runtime, &self.handle, message_key, message);
+            }
             Output::Providers { tag, body } => self.providers(tag, part_of(answer, body)),
             Output::Failed { tag, code, detail } => {
                 let error = self.failure(tag, code, detail);

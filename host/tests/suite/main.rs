@@ -37,6 +37,7 @@ mod replica;
 mod replicate;
 mod requests;
 mod restart;
+mod routed;
 mod rpc;
 mod rpc_cli;
 mod rpc_fetch;

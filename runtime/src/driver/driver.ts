@@ -22,23 +22,16 @@ import {
   type Resumed,
 } from "./paths.ts";
 import { randomBytes } from "./random.ts";
+import { Routing } from "./routed.ts";
 import type { State } from "./state.ts";
 import { MeshStream } from "./streams.ts";
-import type { Timers } from "./timers.ts";
+import type { Timers, WakeTimer } from "./timers.ts";
 import { Traps } from "./traps.ts";
-import type { Watcher } from "./watch.ts";
+import type { NameWatch, Watcher } from "./watch.ts";
 
 /** A core that has not loaded its state by then never will: the store hangs. */
 const START_TIMEOUT_MS = 30_000;
 const MAX_TAG = 0xffff_ffff;
-
-/** Calls the driver back when the core wants to be woken. */
-export interface WakeTimer {
-  /** Asks to be woken at this time, in milliseconds since 1970, in place of what was asked before. */
-  schedule(at_ms: number): void;
-  /** Forgets what was asked. */
-  cancel(): void;
-}
 
 /** What a driver is made of. */
 export interface DriverParts {
@@ -66,12 +59,6 @@ export interface DriverParts {
   readonly onRestart: () => void;
 }
 
-interface Watch {
-  readonly owner: Uint8Array;
-  readonly name: string;
-  readonly watcher: Watcher<Uint8Array>;
-}
-
 interface Pending {
   readonly resolve: (value: Uint8Array | MeshStream) => void;
   readonly reject: (error: unknown) => void;
@@ -81,6 +68,8 @@ interface Pending {
 
 /** Drives one core: collects inputs, steps, and carries out what the core asks for. */
 export class Driver implements PathHost {
+  /** Messages from member to member. */
+  readonly routing: Routing = new Routing((build, signal) => this.command(build, signal));
   readonly #parts: DriverParts;
   readonly #batch: InputBatch<Input> = new InputBatch(inputCodec);
   #tags: number[] = [];
@@ -89,7 +78,7 @@ export class Driver implements PathHost {
   readonly #paths: PathTable;
   readonly #streams: Map<number, MeshStream> = new Map();
   readonly #pending: Map<number, Pending> = new Map();
-  readonly #watches: Map<number, Watch> = new Map();
+  readonly #watches: Map<number, NameWatch> = new Map();
   readonly #timer: WakeTimer;
   /** The configuration, with the certificate that is in use. */
   #config: DriverParts["config"];
@@ -289,6 +278,14 @@ export class Driver implements PathHost {
     if (this.#failure === undefined) this.#push(input);
   }
 
+  /** Tells this core, and none that is started after it. */
+  #teller(): (input: Input) => void {
+    const generation = this.#generation;
+    return (input) => {
+      if (generation === this.#generation) this.#tell(input);
+    };
+  }
+
   #step(core: Core): void {
     const outputs = core.step(this.#handle, this.#batch.finish(Date.now()));
     const tags = this.#tags;
@@ -351,6 +348,8 @@ export class Driver implements PathHost {
         return this.#failed(output);
       case "Providers":
         return this.#watches.get(output.tag)?.watcher.tell(output.body);
+      case "Routed":
+        return this.routing.accept(output, this.#teller());
       case "Refused":
         return this.#refused(output.code, tags[output.input] ?? 0);
       case "Event":
@@ -402,7 +401,7 @@ export class Driver implements PathHost {
 
   /** Answers the core with what the store gives, now or later; an answer to a core that is gone is dropped. */
   #answer(failed: Input, work: () => MaybePromise<Input>): void {
-    const generation = this.#generation;
+    const deliver = this.#teller();
     const failure = (error: unknown): Input => {
       const code = error instanceof MeshError ? error.code : codeNumber("StoreFailed");
       this.#hints.store = reasonOf(error);
@@ -416,9 +415,6 @@ export class Driver implements PathHost {
       answer = failure(error);
     }
     if (!isPromise(answer)) return this.#push(answer);
-    const deliver = (input: Input): void => {
-      if (generation === this.#generation) this.#tell(input);
-    };
     detach(
       "the store",
       answer.then(deliver, (error: unknown) => deliver(failure(error))),

@@ -31,6 +31,7 @@ import {
 import type { PathHost } from "./paths.ts";
 import type { Platform } from "./platform.ts";
 import { randomBytes } from "./random.ts";
+import type { Routing } from "./routed.ts";
 import { Endpoint, type Handler } from "./serve.ts";
 import {
   type CallOptions,
@@ -433,6 +434,11 @@ export class Mesh implements AsyncDisposable {
   async findNode(id: string): Promise<FoundNode> {
     const bytes = fromHex(id, 32, "an id");
     return decodeFoundNode(await this.#driver.command((tag) => ({ type: "FindNode", tag, id: bytes })));
+  }
+
+  /** Messages from member to member, passed on by those between them. */
+  get routing(): Routing {
+    return this.#driver.routing;
   }
 
   /** What this node knows of itself and the ring. */

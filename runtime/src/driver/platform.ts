@@ -1,7 +1,6 @@
-import type { WakeTimer } from "./driver.ts";
 import type { Dialler } from "./paths.ts";
 import type { CallContext } from "./serve.ts";
-import type { Timers } from "./timers.ts";
+import type { Timers, WakeTimer } from "./timers.ts";
 
 /** What a platform gives a node. */
 export interface Platform {

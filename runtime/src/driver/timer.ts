@@ -1,5 +1,4 @@
-import type { WakeTimer } from "./driver.ts";
-import { MAX_TIMER_MS, platformTimers, type Timer, type Timers } from "./timers.ts";
+import { MAX_TIMER_MS, platformTimers, type Timer, type Timers, type WakeTimer } from "./timers.ts";
 
 /** Wakes the driver with a timer; the platform's unless given. */
 export function timeoutTimer(wake: () => void, timers: Timers = platformTimers): WakeTimer {

@@ -15,6 +15,14 @@ export interface Timers {
   after(delay_ms: number, act: () => void): Timer;
 }
 
+/** Calls the driver back when the core wants to be woken. */
+export interface WakeTimer {
+  /** Asks to be woken at this time, in milliseconds since 1970, in place of what was asked before. */
+  schedule(at_ms: number): void;
+  /** Forgets what was asked. */
+  cancel(): void;
+}
+
 /** Timers of the platform, each a timeout of its own. */
 export const platformTimers: Timers = {
   after(delay_ms, act) {

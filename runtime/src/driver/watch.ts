@@ -14,6 +14,13 @@ export interface Watcher<T> {
   end(error?: unknown): void;
 }
 
+/** A name that is followed, and who hears of its providers. */
+export interface NameWatch {
+  readonly owner: Uint8Array;
+  readonly name: string;
+  readonly watcher: Watcher<Uint8Array>;
+}
+
 type Result<T> = IteratorResult<T, undefined>;
 
 /** The latest of what a watcher is told: whoever takes it slowly misses what was overtaken meanwhile. */

@@ -20,6 +20,13 @@ export type { LogLevel, LogRecord, LogSink } from "../driver/log.ts";
 export { Mesh } from "../driver/mesh.ts";
 export type { Observer } from "../driver/observe.ts";
 export type { JoinOptions, NodeOptions } from "../driver/options.ts";
+export type {
+  RoutedHandler,
+  RoutedMessage,
+  RouteOptions,
+  RouteTarget,
+  Routing,
+} from "../driver/routed.ts";
 export { type Assurance, type CallContext, contextOf, type Handler } from "../driver/serve.ts";
 export type {
   Allow,

@@ -7,11 +7,10 @@ import {
   rpcInputCodec,
   rpcOutputCodec,
 } from "../codec/rpc.ts";
-import type { WakeTimer } from "../driver/driver.ts";
 import { ModuleInstance } from "../driver/instance.ts";
 import type { Logger } from "../driver/log.ts";
 import { timeoutTimer } from "../driver/timer.ts";
-import type { Timer, Timers } from "../driver/timers.ts";
+import type { Timer, Timers, WakeTimer } from "../driver/timers.ts";
 import { Traps } from "../driver/traps.ts";
 import { detach } from "../guard.ts";
 import { Clock } from "./clock.ts";

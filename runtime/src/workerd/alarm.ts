@@ -1,5 +1,4 @@
-import type { WakeTimer } from "../driver/driver.ts";
-import type { Timer, Timers } from "../driver/timers.ts";
+import type { Timer, Timers, WakeTimer } from "../driver/timers.ts";
 import type { Activity } from "../transports/protocol.ts";
 
 /** Sooner wake-ups use a timer while work goes on: an alarm is a row written and a request billed. */
