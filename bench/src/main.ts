@@ -4,6 +4,9 @@ import process from "node:process";
 import { parseArgs } from "node:util";
 
 import { channel } from "./experiments/channel.ts";
+import { chordC1 } from "./experiments/chord-c1.ts";
+import { chordC2 } from "./experiments/chord-c2.ts";
+import { chordC3 } from "./experiments/chord-c3.ts";
 import { core } from "./experiments/core.ts";
 import { dcsD1 } from "./experiments/dcs-d1.ts";
 import { dcsD2 } from "./experiments/dcs-d2.ts";
@@ -51,6 +54,9 @@ const EXPERIMENTS: readonly Experiment[] = [
   r2p2First,
   r2p2Rate,
   r2p2Tail,
+  chordC1,
+  chordC2,
+  chordC3,
 ];
 
 const USAGE = `usage: npm run bench -- NAME [--quick] [--json] [--save FOLDER]

@@ -85,6 +85,12 @@ export async function buildNetworks(): Promise<{ mesh: string; kad: string }> {
   return { mesh, kad };
 }
 
+/** Rings that route messages, and two peers that ping each other. */
+export async function buildChord(): Promise<string> {
+  const [chord = ""] = await cargo(["bench-chord"], "embedding");
+  return chord;
+}
+
 /** Two replicas of a capsule and what finds out in what they differ. */
 export async function buildConverge(): Promise<string> {
   const [converge = ""] = await cargo(["bench-converge"], "release");
