@@ -499,6 +499,27 @@ fn invented_senders_do_not_keep_others_out() {
 }
 
 #[test]
+fn invented_handshakes_take_no_place_of_the_member_that_they_name() {
+    let mut attack = attack(1);
+    let me = attack.net.hosts[attack.at].id;
+    let victim = clockwise(&attack.net, attack.at)[7];
+    let from = attack.net.hosts[victim].id;
+    for seed in 0..6 {
+        let frame = initiation(me, seed);
+        let route = Route {
+            to: me,
+            from,
+            hops: 1,
+            frame: &frame,
+        };
+        attack.say(0, route);
+    }
+    let mut net = attack.net;
+    route(&mut net, victim, 700, me.0, true, b"abc");
+    assert_eq!(run_answering(&mut net, 1_000), [attack.at], "at the first try");
+}
+
+#[test]
 fn frames_that_come_again_are_dropped() {
     let mut net = closed::ring(8);
     assert!(net.hosts.iter().all(|host| host.config.role == Role::Member));
