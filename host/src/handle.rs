@@ -12,7 +12,6 @@ use crate::error::Error;
 use crate::id::PeerId;
 use crate::inbox::Cause;
 use crate::link::{Budget, Link, LinkEnd};
-use crate::routed::MessageKey;
 use crate::stream::Stream;
 
 /// Messages of the network that wait for the driver. A socket that finds the queue full
@@ -53,6 +52,15 @@ pub(crate) enum Inbound {
         /// Which address was dialled, and why in vain.
         reason: String,
     },
+}
+
+/// Where in the core a message waits for its answer
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageKey {
+    /// The core's number.
+    pub(crate) message: u32,
+    /// Counts the core's lives.
+    pub(crate) life: u32,
 }
 
 /// From the application: as many as it asks for

@@ -110,7 +110,10 @@ pub use replica::{
 };
 
 mod routed;
-pub use routed::{RouteTarget, RoutedMessage};
+pub use routed::RoutedMessage;
+
+mod route;
+pub use route::RouteTarget;
 
 pub mod rpc;
 

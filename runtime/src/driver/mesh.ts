@@ -31,6 +31,7 @@ import {
 import type { PathHost } from "./paths.ts";
 import type { Platform } from "./platform.ts";
 import { randomBytes } from "./random.ts";
+import { mayRejoin } from "./rejoin.ts";
 import type { Routing } from "./routed.ts";
 import { Endpoint, type Handler } from "./serve.ts";
 import {
@@ -64,11 +65,6 @@ const DRAIN_MS = 5_000;
 const LEAVE_TIMEOUT_MS = 5_000;
 /** Longer than the core lets calls of a withdrawn name in, which is as long as callers use the providers that they know. */
 const LINGER_MS = 60_000;
-
-/** Whether joining may work later: a clock may be set right, and the core may be about to join by itself. */
-function mayRejoin({ class: fault, name }: MeshError): boolean {
-  return fault === "Unreachable" || name === "WrongClock" || name === "TooManyRequests";
-}
 
 /** A service that is ready to be published. */
 interface Announced {

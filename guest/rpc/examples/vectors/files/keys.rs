@@ -87,7 +87,7 @@ pub(super) fn vectors() -> Json {
         (
             "closed",
             Json::Object(vec![
-                ("network", text(&format!("{NETWORK}@{authority}"))),
+                ("network", text(format!("{NETWORK}@{authority}"))),
                 ("bytes", hex(&closed)),
                 ("key", hex(&closed_key)),
                 ("key_id", hex(closed_key_id)),
