@@ -31,7 +31,7 @@ async fn calls_of_a_client_share_a_socket() {
     let nodes = ring(2).await;
     let (server, http) = echo();
     let (url, opened) = web(http).await;
-    let client = client(&nodes, &server, &[url.clone()]).await;
+    let client = client(&nodes, &server, core::slice::from_ref(&url)).await;
     let long: Vec<u8> = (0..3_000_000_u32).map(|at| (at * 7) as u8).collect();
     for payload in [&b""[..], b"ping", &long] {
         for options in [idempotent(), RpcOptions::new()] {
