@@ -12,6 +12,10 @@ use super::{Action, Call, Context, Ring};
 use crate::admission::Revocations;
 use crate::identity::PeerId;
 
+/// Most questions to one peer that wait for their answers: one that boasts of newer lists draws no more, and of those that may
+/// cross on their way none is lost.
+const MAX_ASKED: usize = 4;
+
 impl Ring {
     /// Takes a list of revocations from the host or a peer, and passes it on if it is new.
     ///
@@ -61,7 +65,8 @@ impl Ring {
         if !self.gate.is_closed() {
             return Err(Code::BadMessage);
         }
-        if serial > self.revocations_serial() {
+        let is_asked = |(peer, call): &&(PeerId, Call)| *peer == from && matches!(call, Call::Revoked);
+        if serial > self.revocations_serial() && self.calls.values().filter(is_asked).count() < MAX_ASKED {
             self.ask_for_revocations(from);
         }
         let newer = self.gate.revocations().filter(|list| list.serial() > serial);

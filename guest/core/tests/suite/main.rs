@@ -12,6 +12,7 @@ mod dialling;
 mod guard;
 mod handshake;
 mod heads;
+mod intruders;
 mod leaving;
 mod mesh;
 mod recover;

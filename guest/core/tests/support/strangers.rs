@@ -1,12 +1,13 @@
 //! Peers that speak to a node by hand, from any address, and keep to no rule that a node keeps to.
 
-use selfsame_codec::Input;
+use selfsame_codec::{Input, Role};
 use selfsame_core::admission::Gate;
 use selfsame_core::channel::{Data, Frame, FrameReader, FrameWriter, Open, Service, Session, Side};
 use selfsame_core::handshake::{Confirmation, Initiator};
 use selfsame_core::identity::{Identity, NetworkId, PeerId};
 use selfsame_core::random::Random;
 
+use super::closed::{authority, certificate, terms};
 use super::rings::HEAD;
 use super::{Flight, Net};
 
@@ -66,8 +67,21 @@ impl Outside {
 
     /// The same on a path that is open.
     pub fn knock_on(&self, net: &mut Net, at: usize, paths: (u32, u32), seed: u16) -> Option<HalfOpen> {
-        let (outer_path, path) = paths;
         let identity = identity(seed);
+        let gate = Gate::new(identity.network(), None);
+        self.knock_as(net, at, paths, seed, (identity, gate))
+    }
+
+    /// The same by an identity of any network, with the gate of that.
+    fn knock_as(
+        &self,
+        net: &mut Net,
+        at: usize,
+        paths: (u32, u32),
+        seed: u16,
+        (identity, mut gate): (Identity, Gate),
+    ) -> Option<HalfOpen> {
+        let (outer_path, path) = paths;
         let mut entropy = [0x5A; 32];
         entropy[..8].copy_from_slice(&(u64::from(seed) << 32 | u64::from(path)).to_le_bytes());
         entropy[8..16].copy_from_slice(&net.hosts[at].steps.to_le_bytes());
@@ -81,7 +95,7 @@ impl Outside {
                 match frame[0] {
                     RESPONSE => {
                         let (secrets, confirmation) = initiator
-                            .finish(&identity, (&mut Gate::new(identity.network(), None), 0), &frame)
+                            .finish(&identity, (&mut gate, net.now_ms), &frame)
                             .ok()?;
                         let peer_index = confirmation.peer_index();
                         let session = Session::new(secrets, Side::Initiator, peer_index, net.now_ms);
@@ -104,6 +118,21 @@ impl Outside {
     /// A whole handshake.
     pub fn enter(&self, net: &mut Net, at: usize, from: &str, seed: u16) -> Option<Stranger> {
         let half_open = self.knock(net, at, from, seed)?;
+        self.confirm(net, at, half_open)
+    }
+
+    /// A whole handshake in a closed network, with a certificate.
+    pub fn enter_closed(&self, net: &mut Net, at: usize, seed: u8, role: Role) -> Option<Stranger> {
+        let authority = authority(200);
+        let mut gate = Gate::new(authority.network(), Some(authority.public()));
+        let mut identity = Identity::recall(&[seed; 32], authority.network(), &[]);
+        let certificate = gate.admit(&identity.public(), &certificate(terms(seed, role)));
+        let certificate = certificate
+            .expect("a sound certificate")
+            .expect("a closed network");
+        certificate.give_to(&mut identity).expect("its own");
+        let paths = self.link(net, at, "127.0.0.1:1");
+        let half_open = self.knock_as(net, at, paths, seed.into(), (identity, gate))?;
         self.confirm(net, at, half_open)
     }
 
