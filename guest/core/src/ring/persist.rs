@@ -77,7 +77,8 @@ impl Ring {
             Err(Code::StoreCorrupt)
         };
         match loaded {
-            Ok(()) => Ok(()),
+            // Somebody has brought a newer list meanwhile, which takes the place of this one in the store.
+            Ok(()) | Err(Code::StaleRevocations) => Ok(()),
             // Time has passed, or the settings are stricter now: neither is the store's fault.
             Err(
                 Code::StaleRecord

@@ -1,9 +1,12 @@
 //! What members and leaves of a closed network try that they must not.
 
-use selfsame_codec::Role;
+use selfsame_codec::{BatchReader, BatchWriter, EntryWriter, Input, Output, Role};
+use selfsame_core::Node;
 use selfsame_core::channel::{Frame, FrameReader};
+use selfsame_core::ring::Parameters;
 
-use crate::support::closed;
+use crate::support::START_MS;
+use crate::support::closed::{self, revocations};
 use crate::support::strangers::{Outside, Stranger};
 
 /// The frames of packets that a node sent to a stranger that are requests of this kind.
@@ -36,4 +39,42 @@ fn peer_that_boasts_of_new_revocations_is_asked_a_few_times_at_once() {
         asked += requests(&mut liar, net.now_ms, answers, 11);
     }
     assert!((1..=4).contains(&asked), "{asked}");
+}
+
+/// Failures of the node as a whole in a step of it.
+fn broken(node: &mut Node, inputs: &[Input<'_>]) -> Vec<u16> {
+    let mut batch = BatchWriter::new();
+    inputs.iter().for_each(|input| input.encode(&mut batch));
+    let bytes = [&START_MS.to_le_bytes()[..], batch.as_bytes()].concat();
+    let output = node.step(&bytes).to_vec();
+    let outputs = BatchReader::new(&output).expect("a sound batch");
+    let failed = outputs.filter_map(|item| match Output::decode(item) {
+        Ok(Output::Failed { tag: 0, code, .. }) => Some(code),
+        _ => None,
+    });
+    failed.collect()
+}
+
+#[test]
+fn list_that_comes_before_the_older_one_is_loaded_breaks_no_store() {
+    let net = closed::ring(1);
+    let stored = revocations(&net, 1, &[]);
+    let list = revocations(&net, 2, &[2]);
+    let mut node = Node::new(&net.hosts[0].config.encode(), &Parameters::DEFAULT).expect("a node");
+    broken(&mut node, &[]);
+    broken(
+        &mut node,
+        &[Input::Revoke {
+            tag: 400,
+            list: &list,
+        }],
+    );
+    let mut entries = EntryWriter::new();
+    entries.push(b"ring/revocations", &stored);
+    let loaded = Input::StoreRead {
+        tag: 0,
+        ok: true,
+        entries: entries.as_bytes(),
+    };
+    assert_eq!(broken(&mut node, &[loaded]), [0; 0]);
 }
