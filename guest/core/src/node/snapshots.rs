@@ -7,6 +7,7 @@ use selfsame_codec::{Code, Field, Malformed, PathKind, Reader};
 use super::Node;
 use super::connection::Connection;
 use super::paths::{Path, RELAY_PATHS, Way};
+use crate::admission::KNOWS_CLOSED;
 use crate::boot::BootId;
 use crate::channel::Session;
 
@@ -65,6 +66,10 @@ impl Node {
             if !self.connections.contains_key(&index) {
                 self.establish(index, connection);
             }
+        }
+        if KNOWS_CLOSED {
+            // Its peer may have been revoked while it slept.
+            self.shut_out();
         }
         Ok(())
     }

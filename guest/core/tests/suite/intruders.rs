@@ -1,13 +1,16 @@
 //! What members and leaves of a closed network try that they must not.
 
-use selfsame_codec::{BatchReader, BatchWriter, EntryWriter, Input, Output, Role};
+use selfsame_codec::reply::Status;
+use selfsame_codec::{BatchReader, BatchWriter, EntryWriter, Input, Output, PathKind, Role};
 use selfsame_core::Node;
 use selfsame_core::channel::{Frame, FrameReader};
+use selfsame_core::identity::PeerId;
 use selfsame_core::ring::Parameters;
 
-use crate::support::START_MS;
 use crate::support::closed::{self, revocations};
+use crate::support::rings::join;
 use crate::support::strangers::{Outside, Stranger};
+use crate::support::{Net, START_MS};
 
 /// The frames of packets that a node sent to a stranger that are requests of this kind.
 fn requests(stranger: &mut Stranger, now_ms: u64, packets: Vec<Vec<u8>>, kind: u8) -> usize {
@@ -77,4 +80,32 @@ fn list_that_comes_before_the_older_one_is_loaded_breaks_no_store() {
         entries: entries.as_bytes(),
     };
     assert_eq!(broken(&mut node, &[loaded]), [0; 0]);
+}
+
+#[test]
+fn session_of_a_peer_that_was_revoked_does_not_wake() {
+    let mut net = Net::new();
+    net.kind = PathKind::Hibernating;
+    for seed in 1..4 {
+        let bootstraps: &[usize] = if seed == 1 { &[] } else { &[0] };
+        let index = closed::add(&mut net, seed, Role::Member, bootstraps);
+        join(&mut net, index);
+    }
+    net.run_ms(20_000);
+    let (kept, revoked) = (net.hosts[2].id, net.hosts[1].id);
+    assert!(has_session(&mut net, kept) && has_session(&mut net, revoked));
+    // The list was stored, and the sockets outlived the process that stored it.
+    let list = revocations(&net, 1, &[2]);
+    net.hosts[0].store.insert(b"ring/revocations".to_vec(), list);
+    net.wake(0);
+    assert!(has_session(&mut net, kept) && !has_session(&mut net, revoked));
+}
+
+/// Whether the first node has a session with a peer.
+fn has_session(net: &mut Net, peer: PeerId) -> bool {
+    net.hosts[0].seen.clear();
+    net.step(0, &[Input::Status { tag: 200 }]);
+    let body = net.reply(0, 200).expect("a status");
+    let status = Status::decode(&body).expect("a sound status");
+    status.peers.contains(&peer.0)
 }
