@@ -202,8 +202,8 @@ impl Node {
                 self.attempt_succeeded(attempt, header.receiver);
                 Ok(())
             }
-            // Anybody can send a bad m2; only a sound one from another peer ends the attempt.
-            Err(Code::WrongPeer) => {
+            // Anybody can send a bad m2; only a sound one from another peer ends the attempt. Through the ring whoever passes m1 on can.
+            Err(Code::WrongPeer) if self.routed_peer(path).is_none() => {
                 self.handshakes.initiated.remove(&header.receiver);
                 self.attempt_failed(attempt, Code::WrongPeer);
                 Err(Code::WrongPeer)
@@ -350,6 +350,10 @@ impl Node {
     pub(super) fn reject_received(&mut self, path: u32, frame: &[u8]) -> Result<(), Code> {
         let header = Header::parse(frame).map_err(|_| Code::BadFrame)?;
         let code = parse_reject(frame).map_err(|_| Code::BadFrame)?;
+        // Through the ring anybody can send one in the name of any member: who sent a message tries again on another way.
+        if self.routed_peer(path).is_some() {
+            return Err(Code::UnknownSession);
+        }
         let Some(initiated) = self
             .handshakes
             .initiated
@@ -453,6 +457,24 @@ mod tests {
         let taken = node.confirmation_received(7, &confirmation.seal(&identity, &[]));
         assert_eq!(node.connections.contains_key(&index), taken.is_ok());
         taken
+    }
+
+    #[test]
+    fn member_on_the_way_that_answers_itself_ends_no_handshake() {
+        let mut node = node();
+        let peer = PeerId([8; 32]);
+        let path = Path::new(Way::Routed { peer }, "route:", None, 0);
+        node.paths.table = Map::from_iter([(7, path)]);
+        node.initiate(7, 0, Some(peer));
+        let initiation = node.initiation_on(7).expect("m1");
+        let other = Identity::recall(&[9; 32], NetworkId::open("n"), &[]);
+        let m1 = initiation.first_chunk().expect("its length");
+        let responder = Responder::new(&other, &mut Random::new(&[3; 32]), m1, 5).expect("m2");
+        assert_eq!(
+            node.response_received(7, responder.response()),
+            Err(Code::WrongPeer)
+        );
+        assert_eq!(node.initiation_on(7), Some(initiation));
     }
 
     #[test]

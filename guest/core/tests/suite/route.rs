@@ -1,7 +1,7 @@
 //! Messages that members pass on to one another, and what strangers and members that drop them can do.
 
 use crate::support::rings::ring;
-use crate::support::strangers::{Outside, Stranger, address, identity};
+use crate::support::strangers::{Outside, REJECT, Stranger, address, identity};
 use crate::support::{Net, Seen, closed};
 use selfsame_codec::{Code, Input, Role};
 use selfsame_core::channel::{Frame, MAX_MESSAGE, Route};
@@ -517,6 +517,35 @@ fn invented_handshakes_take_no_place_of_the_member_that_they_name() {
     let mut net = attack.net;
     route(&mut net, victim, 700, me.0, true, b"abc");
     assert_eq!(run_answering(&mut net, 1_000), [attack.at], "at the first try");
+}
+
+#[test]
+fn rejects_that_a_stranger_invents_end_no_handshake() {
+    let mut attack = attack(1);
+    let (at, me) = (attack.at, attack.net.hosts[attack.at].id);
+    let to = clockwise(&attack.net, at)[4];
+    let target = attack.net.hosts[to].id;
+    let other = attack.outside.knock(&mut attack.net, at, &address(9), 9);
+    let last = other.expect("m2").confirmation.peer_index();
+    route(&mut attack.net, at, 700, target.0, true, b"abc");
+    // Numbers of sessions rise by one.
+    for index in last + 1..last + 16 {
+        let mut frame = vec![REJECT, 2, 1, 0, 0, 0, 0, 0];
+        frame.extend_from_slice(&index.to_le_bytes());
+        frame.extend_from_slice(&[0; 4]);
+        frame.extend_from_slice(&Code::TooManySessions.as_u16().to_le_bytes());
+        attack.say(
+            0,
+            Route {
+                to: me,
+                from: target,
+                hops: 1,
+                frame: &frame,
+            },
+        );
+    }
+    let mut net = attack.net;
+    assert_eq!(run_answering(&mut net, 1_000), [to], "at the first try");
 }
 
 #[test]
