@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use selfsame_sim::attack::Kind;
+use selfsame_sim::attack::{Kind, Lie};
 use selfsame_sim::scenario::{Fault, Plan, Scenario, play};
 
 const EXIT_CODES: &str = "Exit codes:
@@ -42,6 +42,10 @@ struct Arguments {
     /// What attackers do: drop, misroute, forge, replay, eclipse, ghost, hide, leave, grind, or all, one after the other
     #[arg(long, default_value = "all", value_parser = Chosen::<Kind>::parse)]
     kind: Chosen<Kind>,
+
+    /// What liars do: drop, misroute, forge, collude, frame, flood, replay, cycle, equivocate, or all, one after the other
+    #[arg(long, default_value = "all", value_parser = Chosen::<Lie>::parse)]
+    lie: Chosen<Lie>,
 
     /// How many of a hundred members attack
     #[arg(long, visible_alias = "fraction", default_value_t = 5.0)]
@@ -96,6 +100,7 @@ fn main() -> ExitCode {
         schedules: arguments.schedules as usize,
         fault: arguments.fault.0,
         kind: arguments.kind.0,
+        lie: arguments.lie.0,
         share: arguments.share,
         seeds: arguments.seeds as usize,
         draws_curve: arguments.svg.is_some() && arguments.scenario == Scenario::Liars,

@@ -92,7 +92,7 @@ impl Tally {
 /// What came of all kinds in one ring, or in several
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// In the order of [`LIES`].
+    /// In the order in which they are played.
     pub(super) tallies: Vec<Tally>,
     /// Rings that did not settle.
     unsettled: usize,
@@ -110,7 +110,7 @@ pub(super) struct Outcome {
 
 impl Outcome {
     fn add(&mut self, other: Self) {
-        self.tallies.resize(LIES.len(), Tally::default());
+        self.tallies.resize(other.tallies.len(), Tally::default());
         for (all, one) in self.tallies.iter_mut().zip(&other.tallies) {
             all.add(one);
         }
@@ -133,9 +133,9 @@ impl Outcome {
         all
     }
 
-    fn rows(&self, tries: usize) -> Vec<Row> {
+    fn rows(&self, lies: &[Lie], tries: usize) -> Vec<Row> {
         let mut rows = Vec::new();
-        for (lie, tally) in LIES.iter().zip(&self.tallies) {
+        for (lie, tally) in lies.iter().zip(&self.tallies) {
             let name = super::play::name_of(lie);
             let sent = &tally.messages;
             let share = |tries| sent.share(tries);
@@ -189,35 +189,38 @@ fn tries(nodes: usize) -> usize {
     if nodes < MANY_MEMBERS { 3 } else { 4 }
 }
 
+/// Rings of closed networks in which some members lie
+pub(super) struct Rings {
+    pub(super) nodes: usize,
+    /// How many of a hundred members lie.
+    pub(super) share: f64,
+    /// The only kind of lie; none is all.
+    pub(super) lie: Option<Lie>,
+    /// One for each ring.
+    pub(super) seeds: core::ops::Range<u64>,
+}
+
+impl Rings {
+    fn lies(&self) -> Vec<Lie> {
+        self.lie.map_or_else(|| LIES.to_vec(), |lie| vec![lie])
+    }
+}
+
 /// Plays rings with consecutive seeds, two at a time.
-pub(super) fn liars(
-    nodes: usize,
-    share: f64,
-    seeds: core::ops::Range<u64>,
-    progress: &mut dyn FnMut(&str),
-) -> (Vec<Row>, Vec<Id>) {
-    let outcome = play_all(nodes, share, seeds, progress);
-    (outcome.rows(tries(nodes)), outcome.traces)
+pub(super) fn liars(rings: &Rings, progress: &mut dyn FnMut(&str)) -> (Vec<Row>, Vec<Id>) {
+    let outcome = play_all(rings, progress);
+    (outcome.rows(&rings.lies(), tries(rings.nodes)), outcome.traces)
 }
 
 /// The share of right lookups and of messages that arrive, of all kinds of lies, while so many of a hundred members lie.
-pub(super) fn point(
-    nodes: usize,
-    share: f64,
-    seeds: core::ops::Range<u64>,
-    progress: &mut dyn FnMut(&str),
-) -> [f64; 2] {
-    let all = play_all(nodes, share, seeds, progress).all();
-    [all.right_share(), all.messages.share(tries(nodes))]
+pub(super) fn point(rings: &Rings, progress: &mut dyn FnMut(&str)) -> [f64; 2] {
+    let all = play_all(rings, progress).all();
+    [all.right_share(), all.messages.share(tries(rings.nodes))]
 }
 
-fn play_all(
-    nodes: usize,
-    share: f64,
-    seeds: core::ops::Range<u64>,
-    progress: &mut dyn FnMut(&str),
-) -> Outcome {
-    let next = AtomicU64::new(seeds.start);
+fn play_all(rings: &Rings, progress: &mut dyn FnMut(&str)) -> Outcome {
+    let (tries, share) = (tries(rings.nodes), rings.share);
+    let next = AtomicU64::new(rings.seeds.start);
     let (told, hears) = channel();
     let mut outcomes: Vec<(u64, Outcome)> = std::thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -226,7 +229,7 @@ fn play_all(
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     // Nobody listens any more when this fails.
-                    if seed >= seeds.end || told.send((seed, play(nodes, share, seed))).is_err() {
+                    if seed >= rings.seeds.end || told.send((seed, play(rings, seed))).is_err() {
                         return;
                     }
                 }
@@ -235,7 +238,7 @@ fn play_all(
         drop(told);
         let outcomes = hears.into_iter().inspect(|(seed, outcome)| {
             let all = outcome.all();
-            let (right, arrived) = (all.right_share(), all.messages.share(tries(nodes)));
+            let (right, arrived) = (all.right_share(), all.messages.share(tries));
             let verdict = if outcome.is_met() { "" } else { ", a bar is missed" };
             progress(&format!(
                 "{share} %, seed {seed}: {right:.4} right, {arrived:.4} arrived{verdict}"
@@ -261,7 +264,8 @@ struct Play {
 }
 
 /// Plays all kinds of lies in one ring.
-fn play(nodes: usize, share: f64, seed: u64) -> Outcome {
+fn play(rings: &Rings, seed: u64) -> Outcome {
+    let nodes = rings.nodes;
     let coalition = Coalition::behind(Sim::closed_gate(), seed);
     let tapping = coalition.clone();
     let machine = Native::with(&GUARDED).tapped(move |config| Some(tapping.tap(config)));
@@ -271,7 +275,7 @@ fn play(nodes: usize, share: f64, seed: u64) -> Outcome {
     join(&mut world, nodes, (nodes as u64 / 10).clamp(2, 50));
     let mut others: Vec<usize> = (BOOTSTRAPS.min(nodes)..nodes).collect();
     world.dice().shuffle(&mut others);
-    let count = (nodes as f64 * share / 100.0).round() as usize;
+    let count = (nodes as f64 * rings.share / 100.0).round() as usize;
     let liars = others.split_off(others.len() - count.min(others.len()));
     let honest = (0..BOOTSTRAPS.min(nodes)).chain(others).collect();
     let mut play = Play {
@@ -285,7 +289,7 @@ fn play(nodes: usize, share: f64, seed: u64) -> Outcome {
     play.settle();
     play.enlist();
     play.world.run_ms(LEASE_MS);
-    for lie in LIES {
+    for lie in rings.lies() {
         play.lie(lie);
     }
     play.judge();

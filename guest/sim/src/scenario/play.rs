@@ -6,9 +6,9 @@ use selfsame_core::identity::labelled_hash;
 use super::attack::attack;
 use super::curve::draw;
 use super::hops::hops;
-use super::liars::{liars, point};
+use super::liars::{Rings, liars, point};
 use super::{Fault, Schedule, find, join_telling, lookups, publish, schedule, settle};
-use crate::attack::Kind;
+use crate::attack::{Kind, Lie};
 use crate::machine::Native;
 use crate::report::{Bar, Report, Row};
 use crate::ring::RingState;
@@ -60,6 +60,8 @@ pub struct Plan {
     pub fault: Option<Fault>,
     /// What attackers do, each in a ring of its own; none is all kinds.
     pub kind: Option<Kind>,
+    /// What liars do in closed networks; none is all, one after the other in each ring.
+    pub lie: Option<Lie>,
     /// How many of a hundred members lie.
     pub share: f64,
     /// How many rings with liars are played, one for each seed from the first on.
@@ -79,6 +81,7 @@ impl Plan {
             schedules: 1,
             fault: None,
             kind: None,
+            lie: None,
             share: 5.0,
             seeds: 1,
             draws_curve: false,
@@ -100,7 +103,9 @@ impl Plan {
                 command.push_str(&format!(" --kind {kind} --share {}", self.share));
             }
             Scenario::Liars => {
-                command.push_str(&format!(" --seeds {} --fraction {}", self.seeds, self.share))
+                let lie = self.lie.map_or_else(|| "all".into(), |lie| name_of(&lie));
+                let (seeds, share) = (self.seeds, self.share);
+                command.push_str(&format!(" --seeds {seeds} --lie {lie} --fraction {share}"));
             }
             _ => {}
         }
@@ -125,7 +130,7 @@ pub fn play(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Report {
         }
         Scenario::Attack => attacks(plan, progress),
         Scenario::Liars => {
-            let (rows, traces) = liars(nodes, plan.share, seeds_of(plan, plan.seeds), progress);
+            let (rows, traces) = liars(&rings_of(plan, plan.share, plan.seeds), progress);
             (rows, of_all(&traces))
         }
         scenario => one_ring(scenario, nodes, seed, progress),
@@ -139,14 +144,19 @@ pub fn play(plan: &Plan, progress: &mut dyn FnMut(&str)) -> Report {
     }
 }
 
-fn seeds_of(plan: &Plan, count: usize) -> core::ops::Range<u64> {
-    plan.seed..plan.seed + count as u64
+fn rings_of(plan: &Plan, share: f64, count: usize) -> Rings {
+    Rings {
+        nodes: plan.nodes,
+        share,
+        lie: plan.lie,
+        seeds: plan.seed..plan.seed + count as u64,
+    }
 }
 
 /// Plays a few rings with each share of liars, and draws what comes of it.
 fn curve(plan: &Plan, progress: &mut dyn FnMut(&str)) -> String {
     let seeds = plan.seeds.min(CURVE_SEEDS);
-    let points = CURVE_SHARES.map(|share| (share, point(plan.nodes, share, seeds_of(plan, seeds), progress)));
+    let points = CURVE_SHARES.map(|share| (share, point(&rings_of(plan, share, seeds), progress)));
     let title = format!("{} members, {seeds} rings for each share of liars", plan.nodes);
     draw(&title, &points)
 }
