@@ -7,7 +7,9 @@ use crate::address::{host_of, is_private_v6, read_v4, read_v6};
 /// Says nothing of names, nor of a peer with a public address that is seen at a private one: it is in the same network, or
 /// behind the same translator of addresses.
 pub(super) fn is_elsewhere(remote: &str, certified: &str) -> bool {
-    match (ip_of(host_of(certified)), ip_of(host_of(remote))) {
+    // Hosts give the address with or without a port; with one, an IPv6 address has brackets.
+    let seen = ip_of(remote).or_else(|| ip_of(host_of(remote)));
+    match (ip_of(host_of(certified)), seen) {
         (Some(certified), Some(seen)) => {
             certified != seen && (is_private_v6(&certified) || !is_private_v6(&seen))
         }
