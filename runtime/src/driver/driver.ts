@@ -357,7 +357,9 @@ export class Driver implements PathHost {
       case "Log":
         return this.#log(output);
       case "Wake":
-        return this.#timer.schedule(output.at_ms);
+        // A node that has ended in this very step sleeps for good.
+        if (this.#failure === undefined) this.#timer.schedule(output.at_ms);
+        return;
       default:
         return output satisfies never;
     }
