@@ -283,11 +283,11 @@ impl Objects {
     }
 
     /// Drops what peers have published that the network admits no more.
-    pub(crate) fn remove_of(&mut self, publishers: &[PeerId]) {
-        let keys = self.tables.iter().flat_map(Map::keys);
-        let gone = keys
-            .filter(|key| publishers.contains(&key.1))
-            .copied()
+    pub(crate) fn remove_of(&mut self, is_gone: &mut dyn FnMut(&[u8]) -> bool) {
+        let all = self.tables.iter().flat_map(Map::iter);
+        let gone = all
+            .filter(|(_, held)| is_gone(&held.record))
+            .map(|(key, _)| *key)
             .collect::<Vec<_>>();
         gone.iter().for_each(|key| self.remove(key));
     }

@@ -11,6 +11,7 @@ use super::message::{Request, encode_revocations};
 use super::{Action, Call, Context, Ring};
 use crate::admission::Revocations;
 use crate::identity::PeerId;
+use crate::record::NodeRecord;
 
 /// Most questions to one peer that wait for their answers: one that boasts of newer lists draws no more, and of those that may
 /// cross on their way none is lost.
@@ -103,7 +104,14 @@ impl Ring {
             self.part_with(cx, *peer, why);
             self.book.forget(peer);
         }
-        self.objects.remove_of(&refused);
+        // Who stores copies need not have met their publishers.
+        let gate = &mut self.gate;
+        self.objects.remove_of(&mut |record| {
+            matches!(
+                NodeRecord::decode(gate, record),
+                Err(Code::RevokedCertificate | Code::Convicted)
+            )
+        });
         self.actions.push_back(Action::ShutOut);
     }
 

@@ -8,7 +8,7 @@ use selfsame_core::identity::PeerId;
 use selfsame_core::ring::Parameters;
 
 use crate::support::closed::{self, revocations};
-use crate::support::rings::join;
+use crate::support::rings::{join, publish};
 use crate::support::strangers::{Outside, Stranger};
 use crate::support::{Net, START_MS};
 
@@ -103,9 +103,35 @@ fn session_of_a_peer_that_was_revoked_does_not_wake() {
 
 /// Whether the first node has a session with a peer.
 fn has_session(net: &mut Net, peer: PeerId) -> bool {
-    net.hosts[0].seen.clear();
-    net.step(0, &[Input::Status { tag: 200 }]);
-    let body = net.reply(0, 200).expect("a status");
-    let status = Status::decode(&body).expect("a sound status");
-    status.peers.contains(&peer.0)
+    status(net, 0).peers.contains(&peer.0)
+}
+
+fn status(net: &mut Net, index: usize) -> Status {
+    net.hosts[index].seen.clear();
+    net.step(index, &[Input::Status { tag: 200 }]);
+    let body = net.reply(index, 200).expect("a status");
+    Status::decode(&body).expect("a sound status")
+}
+
+#[test]
+fn nobody_stores_what_a_revoked_peer_has_published() {
+    let mut net = closed::ring(12);
+    // Who keeps copies has not met it.
+    let leaf = closed::add(&mut net, 100, Role::Leaf, &[0, 1]);
+    join(&mut net, leaf);
+    for name in ["one", "two", "three", "four"] {
+        publish(&mut net, leaf, name);
+    }
+    let stored = |net: &mut Net| -> u64 { (0..12).map(|index| status(net, index).objects).sum() };
+    assert!(stored(&mut net) > 12);
+    let list = revocations(&net, 1, &[100]);
+    net.step(
+        3,
+        &[Input::Revoke {
+            tag: 400,
+            list: &list,
+        }],
+    );
+    net.run_ms(5_000);
+    assert_eq!(stored(&mut net), 0);
 }
