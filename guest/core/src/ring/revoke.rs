@@ -13,8 +13,8 @@ use crate::admission::Revocations;
 use crate::identity::PeerId;
 use crate::record::NodeRecord;
 
-/// Most questions to one peer that wait for their answers: one that boasts of newer lists draws no more, and of those that may
-/// cross on their way none is lost.
+/// Most questions of a kind to one peer that wait for their answers: one that boasts of what is new draws no more, and of those that
+/// may cross on their way none is lost.
 const MAX_ASKED: usize = 4;
 
 impl Ring {
@@ -62,12 +62,17 @@ impl Ring {
         }
     }
 
+    /// Whether few questions of a kind to a peer wait for their answers.
+    pub(super) fn may_ask(&self, peer: PeerId, is_kind: fn(&Call) -> bool) -> bool {
+        let is_asked = |(to, call): &&(PeerId, Call)| *to == peer && is_kind(call);
+        self.calls.values().filter(is_asked).count() < MAX_ASKED
+    }
+
     fn serve_revoked(&mut self, from: PeerId, serial: u64) -> Result<Vec<u8>, Code> {
         if !self.gate.is_closed() {
             return Err(Code::BadMessage);
         }
-        let is_asked = |(peer, call): &&(PeerId, Call)| *peer == from && matches!(call, Call::Revoked);
-        if serial > self.revocations_serial() && self.calls.values().filter(is_asked).count() < MAX_ASKED {
+        if serial > self.revocations_serial() && self.may_ask(from, |call| matches!(call, Call::Revoked)) {
             self.ask_for_revocations(from);
         }
         let newer = self.gate.revocations().filter(|list| list.serial() > serial);

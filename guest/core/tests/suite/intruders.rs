@@ -26,21 +26,33 @@ fn requests(stranger: &mut Stranger, now_ms: u64, packets: Vec<Vec<u8>>, kind: u
     count
 }
 
-#[test]
-fn peer_that_boasts_of_new_revocations_is_asked_a_few_times_at_once() {
-    let mut net = closed::ring(3);
+/// How many requests of a kind a node sends to a leaf that says the same two thousand times.
+fn drawn(mut net: Net, body: &[u8], kind: u8) -> usize {
     let outside = Outside::new(&mut net);
     let mut liar = outside
         .enter_closed(&mut net, 0, 90, Role::Leaf)
         .expect("a session");
-    // [11, the highest serial]
-    let mut body = vec![0x82, 11, 0x1b];
-    body.extend_from_slice(&[0xff; 8]);
-    let mut asked = 0;
+    let mut drawn = 0;
     for id in 0..2_000 {
-        let answers = outside.say(&mut net, &mut liar, &Frame::Request { id, body: &body });
-        asked += requests(&mut liar, net.now_ms, answers, 11);
+        let answers = outside.say(&mut net, &mut liar, &Frame::Request { id, body });
+        drawn += requests(&mut liar, net.now_ms, answers, kind);
     }
+    drawn
+}
+
+#[test]
+fn peer_that_boasts_of_new_revocations_is_asked_a_few_times_at_once() {
+    // [11, the highest serial]
+    let body = [&[0x82, 11, 0x1b][..], &[0xff; 8]].concat();
+    let asked = drawn(closed::ring(3), &body, 11);
+    assert!((1..=4).contains(&asked), "{asked}");
+}
+
+#[test]
+fn peer_that_boasts_of_convictions_is_asked_a_few_times_at_once() {
+    // [13, [[a key, a time]]]
+    let body = [&[0x82, 13, 0x81, 0x82, 0x58, 32][..], &[7; 32], &[1]].concat();
+    let asked = drawn(closed::guarded_ring(3), &body, 13);
     assert!((1..=4).contains(&asked), "{asked}");
 }
 

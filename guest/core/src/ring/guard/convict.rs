@@ -165,7 +165,7 @@ impl Ring {
         }
         let is_new =
             |told: &ToldConviction| !self.gate.convicts(&told.public, told.before_ms.saturating_sub(1));
-        if known.iter().any(is_new) {
+        if known.iter().any(is_new) && self.may_ask(from, |call| matches!(call, Call::Contradictions)) {
             self.ask_for_contradictions(from);
         }
         let is_unknown = |convicted: &&Contradiction| {
