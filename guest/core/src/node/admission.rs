@@ -102,8 +102,13 @@ impl Node {
     /// Looks at a peer's certificate again when it expires.
     pub(super) fn watch_certificate(&mut self, index: u32) {
         let until_ms = self.connections.get(&index).map(Connection::admitted_until_ms);
-        if let Some(until_ms) = until_ms.filter(|until_ms| KNOWS_CLOSED && *until_ms != u64::MAX) {
-            self.timers.set(self.own_ms(until_ms), Timer::Certificate(index));
+        let Some(until_ms) = until_ms.filter(|until_ms| KNOWS_CLOSED && *until_ms != u64::MAX) else {
+            return;
+        };
+        let at_ms = self.own_ms(until_ms);
+        if let Some(connection) = self.connections.get_mut(&index) {
+            connection.certificate_ms = at_ms;
+            self.timers.set(at_ms, Timer::Certificate(index));
         }
     }
 

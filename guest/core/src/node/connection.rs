@@ -30,6 +30,8 @@ pub(super) struct Connection {
     pub(super) ping_after_ms: u64,
     /// Whether a liveness timer is set.
     pub(super) watched: bool,
+    /// When the peer's certificate is looked at again, if it expires.
+    pub(super) certificate_ms: u64,
 }
 
 impl Connection {
@@ -57,6 +59,7 @@ impl Connection {
             pinged_ms: None,
             ping_after_ms: super::liveness::FIRST_PING_MS,
             watched: false,
+            certificate_ms: u64::MAX,
         }
     }
 

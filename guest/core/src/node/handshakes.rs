@@ -435,14 +435,13 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::identity::{Identity, NetworkId};
+    use crate::identity::{Admitted, Identity, NetworkId};
     use crate::node::connect::tests::node;
     use crate::node::paths::Path;
     use selfsame_sorted_map::Map;
 
-    /// What comes of a handshake on a path through the ring that is to lead to `sender`.
-    fn outcome(sender: impl FnOnce(&Identity) -> PeerId) -> Result<(), Code> {
-        let mut node = node();
+    /// What comes of a handshake on a path through the ring that is to lead to `sender`, and the number of its session.
+    fn outcome(node: &mut Node, sender: impl FnOnce(&Identity) -> PeerId) -> Result<u32, Code> {
         let identity = Identity::recall(&[9; 32], NetworkId::open("n"), &[]);
         let peer = sender(&identity);
         let path = Path::new(Way::Routed { peer }, "route:", None, 0);
@@ -456,7 +455,7 @@ mod tests {
         let (_, confirmation) = initiator.finish(&identity, admit, response).expect("a sound m2");
         let taken = node.confirmation_received(7, &confirmation.seal(&identity, &[]));
         assert_eq!(node.connections.contains_key(&index), taken.is_ok());
-        taken
+        taken.map(|()| index)
     }
 
     #[test]
@@ -479,7 +478,23 @@ mod tests {
 
     #[test]
     fn routed_session_is_refused_to_all_but_its_sender() {
-        assert_eq!(outcome(Identity::id), Ok(()));
-        assert_eq!(outcome(|_| PeerId([8; 32])), Err(Code::WrongPeer));
+        assert!(outcome(&mut node(), Identity::id).is_ok());
+        assert_eq!(outcome(&mut node(), |_| PeerId([8; 32])), Err(Code::WrongPeer));
+    }
+
+    #[test]
+    fn session_that_ends_leaves_no_timer_of_its_certificate() {
+        let mut node = node();
+        let index = outcome(&mut node, Identity::id).expect("a session");
+        let admitted = Admitted {
+            since_ms: 0,
+            until_ms: 1 << 40,
+        };
+        let session = node.connections.get_mut(&index).map(|one| &mut one.session);
+        session.expect("a session").set_admitted(admitted);
+        node.watch_certificate(index);
+        assert!(node.timers.has(Timer::Certificate(index)));
+        node.drop_connection(index, Code::PeerClosed);
+        assert!(!node.timers.has(Timer::Certificate(index)));
     }
 }

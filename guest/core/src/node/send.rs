@@ -4,6 +4,8 @@ use selfsame_codec::{Class, Code};
 
 use super::Node;
 use super::paths::Way;
+use super::timers::Timer;
+use crate::admission::KNOWS_CLOSED;
 use crate::channel::{Frame, FrameWriter, Message, Route};
 
 /// Longest payload of m3; what is longer follows in a packet, so that m3 stays a small message.
@@ -185,6 +187,11 @@ impl Node {
         let Some(connection) = self.connections.remove(&index) else {
             return;
         };
+        if KNOWS_CLOSED {
+            // It would stay for days, and whoever comes again and again would leave many.
+            self.timers
+                .clear(connection.certificate_ms, Timer::Certificate(index));
+        }
         let peer = connection.session.peer();
         if let Some(path) = self.paths.table.get_mut(&connection.path) {
             path.connections.retain(|other| *other != index);

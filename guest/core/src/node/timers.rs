@@ -56,6 +56,11 @@ impl Timers {
         self.due.remove(&(at_ms, timer));
     }
 
+    #[cfg(test)]
+    pub(super) fn has(&self, timer: Timer) -> bool {
+        self.due.keys().any(|(_, other)| *other == timer)
+    }
+
     pub(super) fn next_ms(&self) -> u64 {
         self.due.first().map_or(u64::MAX, |((at_ms, _), ())| *at_ms)
     }
