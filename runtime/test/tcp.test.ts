@@ -48,6 +48,9 @@ describe("frames over TCP", () => {
     assert.deepEqual(dialling.inputs, [
       { type: "PathOpened", path: 1, dial: 7, kind: "Ordered", remote: `127.0.0.1:${portOf(server)}` },
     ]);
+    assert.deepEqual(accepting.inputs, [
+      { type: "PathOpened", path: 1, dial: 0, kind: "Direct", remote: "127.0.0.1" },
+    ]);
     const large = "x".repeat(65_536);
     for (const text of ["a", large, "b"]) dialling.links[0]?.send(bytes(text));
     for (const text of ["c", "d"]) accepting.links[0]?.send(bytes(text));

@@ -93,6 +93,9 @@ describe("frames over UDP", () => {
     const { listener, accepting, dialling, ends } = await pair(t);
     const remote = `${LOOPBACK}:${listener.port}`;
     assert.deepEqual(dialling.inputs, [{ type: "PathOpened", path: 1, dial: 7, kind: "Ordered", remote }]);
+    assert.deepEqual(accepting.inputs, [
+      { type: "PathOpened", path: 1, dial: 0, kind: "Direct", remote: LOOPBACK },
+    ]);
     const large = "x".repeat(65_536);
     for (const text of ["a", large, "b"]) ends[0].send(bytes(text));
     for (const text of ["c", "d"]) ends[1].send(bytes(text));

@@ -8,7 +8,7 @@ import { carryStream, StreamDialler } from "./stream.ts";
 /** Accepts peers on a port of its own. Resolves when it listens. */
 export function listenTcp({ hostname, port }: ListenPlace, paths: PathHost): Promise<Server> {
   const accept = (socket: Socket): Path =>
-    carryStream(socket, paths, { dial: 0, kind: "Ordered", remote: socket.remoteAddress ?? "" });
+    carryStream(socket, paths, { dial: 0, kind: "Direct", remote: socket.remoteAddress ?? "" });
   const server = createServer({ allowHalfOpen: true, noDelay: true }, guarded("a connection", accept));
   return new Promise((resolve, reject) => {
     server.once("error", reject);

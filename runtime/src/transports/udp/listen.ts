@@ -118,7 +118,7 @@ export class UdpListener {
     const accepted: Accepted = { ...from, stream, own };
     this.#byId.set(own, accepted);
     this.#byAsker.set(key, accepted);
-    carryStream(stream, this.#paths, { dial: 0, kind: "Ordered", remote: from.address });
+    carryStream(stream, this.#paths, { dial: 0, kind: "Direct", remote: from.address });
     return accepted;
   }
 
