@@ -24,7 +24,7 @@ use clap::Parser;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use selfsame_host::{Body, BoxError, Event, Grant, Node, OwnerKey, Replica, ServeOptions, json};
+use selfsame_host::{Body, BoxError, Builder, Event, Grant, Node, OwnerKey, Replica, ServeOptions, json};
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 use subtle::ConstantTimeEq as _;
@@ -35,6 +35,9 @@ use unicode_normalization::UnicodeNormalization as _;
 
 mod audit;
 use audit::Log;
+
+mod membership;
+use membership::Membership;
 
 mod rpc;
 
@@ -93,6 +96,12 @@ struct Arguments {
     /// File of the secret that the replicas of `check` share
     #[arg(long, requires = "rpc", value_name = "FILE")]
     ticket_key: Option<PathBuf>,
+    /// Domain of a closed network, in whose DNS this node finds its certificates
+    #[arg(long, requires = "dns_over_https", value_name = "DOMAIN")]
+    dns: Option<String>,
+    /// Resolver over HTTPS that is asked for them
+    #[arg(long, requires = "dns", value_name = "URL")]
+    dns_over_https: Option<String>,
     /// Dials private and loopback addresses that other nodes name
     #[arg(long)]
     allow_private: bool,
@@ -121,23 +130,10 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     let users = read_users(&arguments.users)?;
-    let mut builder = Node::builder(&arguments.network)
-        .storage(&arguments.data)
-        .listen(&arguments.listen)
-        .bootstrap(arguments.join)
-        .allow_private(arguments.allow_private)
-        .domain(SERVED_BY)
-        .keep_trying(true);
-    for address in arguments.address {
-        builder = builder.address(address);
-    }
-    if let Some(owner) = arguments.owner {
-        builder = builder.owner(owner);
-    }
-    let mut granted = Vec::new();
-    for grant in arguments.grant {
-        granted.push(grant.verify(&arguments.network)?.name);
-        builder = builder.grant(grant);
+    let membership = Membership::of(&arguments).await?;
+    let (mut builder, granted) = configure(&arguments)?;
+    if let Some(membership) = &membership {
+        builder = membership.admit(builder);
     }
     let [serves, audits] = ["check", "audit"].map(|name| granted.iter().any(|granted| granted == name));
     let node = builder.start().await?;
@@ -171,6 +167,7 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
     };
     let ended = tokio::select! {
         ended = work => ended,
+        () = membership::keep(&node, membership) => Ok(()),
         () = asked_to_end(arguments.end_with_input) => Ok(()),
     };
     if ended.as_ref().is_err_and(|error| !is_closed_output(&**error)) {
@@ -190,6 +187,29 @@ async fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
             Err(error)
         }
     })
+}
+
+/// Returns the node as the arguments describe it, and the names that it may serve.
+fn configure(arguments: &Arguments) -> Result<(Builder, Vec<String>), Box<dyn Error>> {
+    let mut builder = Node::builder(&arguments.network)
+        .storage(&arguments.data)
+        .listen(&arguments.listen)
+        .bootstrap(arguments.join.clone())
+        .allow_private(arguments.allow_private)
+        .domain(SERVED_BY)
+        .keep_trying(true);
+    for address in &arguments.address {
+        builder = builder.address(address);
+    }
+    if let Some(owner) = arguments.owner {
+        builder = builder.owner(owner);
+    }
+    let mut granted = Vec::new();
+    for grant in &arguments.grant {
+        granted.push(grant.verify(&arguments.network)?.name);
+        builder = builder.grant(grant.clone());
+    }
+    Ok((builder, granted))
 }
 
 /// Prints a line.
