@@ -5,6 +5,10 @@ import { decode, encode, type Packet } from "@dnsquery/dns-packet";
 
 const MESSAGE_TYPE = "application/dns-message";
 const TTL_S = 30;
+/** A query of one question has a name of at most 255 bytes. */
+const MAX_QUERY_BYTES = 512;
+/** More questions than any test asks; a server that runs for days keeps no more. */
+const MAX_ASKED = 10_000;
 
 /** The line of a zone file with the value of a TXT record: `name. 300 IN TXT "..." "..."`. */
 const ZONE_LINE = /^(\S+)\.\s+(\d+)\s+IN\s+TXT\s+((?:"[^"]*"\s*)+)$/;
@@ -22,7 +26,9 @@ export class ZoneServer {
   readonly #server: Server;
 
   private constructor() {
-    this.#server = createServer((request, response) => void this.#serve(request, response));
+    this.#server = createServer((request, response) => {
+      this.#serve(request, response).catch(() => response.destroy());
+    });
   }
 
   /** Starts one. */
@@ -66,10 +72,13 @@ export class ZoneServer {
       response.end();
       return;
     }
-    const pieces: Buffer[] = [];
-    for await (const piece of request) pieces.push(piece);
-    const query = decode(Buffer.concat(pieces));
-    this.asked.push(query.questions?.[0]?.name ?? "");
+    const query = await queryIn(request).catch(() => undefined);
+    if (query === undefined) {
+      // What is left of it is not read.
+      response.writeHead(400, { connection: "close" }).end();
+      return;
+    }
+    if (this.asked.length < MAX_ASKED) this.asked.push(query.questions?.[0]?.name ?? "");
     if (this.misbehaviour !== undefined) this.misbehaviour(response, query);
     else response.setHeader("content-type", MESSAGE_TYPE).end(this.answerTo(query));
   }
@@ -84,6 +93,18 @@ export class ZoneServer {
     const answers = values.map((data) => ({ type: "TXT" as const, name, ttl: TTL_S, data }));
     return encode({ ...head, flags: flagsOf(0), answers });
   }
+}
+
+/** The query that a request carries; rejects if it is none. */
+async function queryIn(request: IncomingMessage): Promise<Packet> {
+  const pieces: Buffer[] = [];
+  let length = 0;
+  for await (const piece of request) {
+    length += piece.length;
+    if (length > MAX_QUERY_BYTES) throw new Error("the query is too large");
+    pieces.push(piece);
+  }
+  return decode(Buffer.concat(pieces));
 }
 
 /** Sends a message of DNS. */
