@@ -11,8 +11,11 @@ export async function buildPage(): Promise<string> {
   mkdirSync(dist, { recursive: true });
   await build({
     entryPoints: [here("src/main.ts")],
-    outfile: `${dist}/main.js`,
+    outdir: dist,
     bundle: true,
+    // What only closed networks need is a file of its own; what it shares with the rest is a third one.
+    splitting: true,
+    chunkNames: "[name]",
     format: "esm",
     target: "es2022",
     minify: true,

@@ -9,7 +9,11 @@ export type PageConfig = {
   allowPrivate: boolean;
   gateway: string;
   capsule?: string;
+  admission?: PageAdmission;
 };
+
+/** How the page is admitted to a closed network; see `config.ts` of the page. */
+export type PageAdmission = { domain: string; dnsOverHttps: string; certify: string };
 
 /** What serving the page needs of its platform. */
 export type PageOptions = {
@@ -22,6 +26,8 @@ export type PageOptions = {
 const FILES: Readonly<Record<string, string>> = {
   "index.html": "text/html; charset=utf-8",
   "main.js": "text/javascript; charset=utf-8",
+  "closed.js": "text/javascript; charset=utf-8",
+  "chunk.js": "text/javascript; charset=utf-8",
   "style.css": "text/css; charset=utf-8",
   "capsule.css": "text/css; charset=utf-8",
   "icon.svg": "image/svg+xml",

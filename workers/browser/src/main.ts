@@ -1,9 +1,16 @@
-import { indexedDb, join, type Mesh, MeshError } from "selfsame/slim";
+import {
+  type AdmissionMethod,
+  indexedDb,
+  join,
+  type Mesh,
+  MeshError,
+  type StoreFactory,
+} from "selfsame/slim";
 import { telemetry, untraced } from "selfsame/telemetry";
 
 import { CapsulePanel } from "./capsule/panel.ts";
 import { CapsuleSource } from "./capsule/source.ts";
-import { loadConfig, type PageConfig, readerOf } from "./config.ts";
+import { invitationOf, loadConfig, type PageConfig, readerOf } from "./config.ts";
 import { messageOf, Page, type PageMesh, showState } from "./page.ts";
 
 /** The name of the database that keeps the page's identity. */
@@ -15,14 +22,17 @@ const ANSWER_MS = 3_000;
 
 try {
   const config = await loadConfig();
-  const module = await WebAssembly.compileStreaming(fetch("core.wasm"));
+  const storage = indexedDb(DATABASE);
+  const admission = await admissionTo(config, storage);
+  const module = await (admission?.core() ?? WebAssembly.compileStreaming(fetch("core.wasm")));
   showState("starting", "Joining the ring");
   const { owner, owned } = config;
   const mesh = await join({
     module,
     network: config.network,
     bootstrap: config.bootstrap,
-    storage: indexedDb(DATABASE),
+    storage,
+    admission,
     owner: owner === undefined ? undefined : Object.fromEntries(owned.map((name) => [name, owner])),
     allowPrivate: config.allowPrivate,
     domain: "browser",
@@ -37,6 +47,16 @@ try {
 } catch (error) {
   console.error(error);
   showState("failed", messageOf(error));
+}
+
+/** How the page is admitted, if the network is closed; pages of open ones do not load what that takes. */
+async function admissionTo(
+  { network, admission }: PageConfig,
+  storage: StoreFactory,
+): Promise<AdmissionMethod | undefined> {
+  if (admission === undefined) return undefined;
+  const { admissionOf } = await import("./closed.ts");
+  return admissionOf(admission, { network, storage }, invitationOf(location.hash));
 }
 
 function meshOf(mesh: Mesh, { owner, owned }: PageConfig): PageMesh {
