@@ -7,6 +7,7 @@
  */
 import { type Context, Hono } from "hono";
 import { type Handler, join, sqlite } from "selfsame";
+import { dns } from "selfsame/admission";
 import { openReplica, replicate, serveCapsules } from "selfsame/capsule";
 import { createRpcClient, createRpcServer, type RpcOrigin, TICKET_PATH } from "selfsame/rpc";
 import { jsonLogger, telemetry, traced } from "selfsame/telemetry";
@@ -37,6 +38,7 @@ const mesh = await join({
   bootstrap: settings.bootstrap,
   address: settings.address,
   storage: sqlite(settings.data),
+  admission: settings.dns && dns(settings.dns),
   owner: owner ? ownerOf(owned, owner) : undefined,
   allowPrivate: settings.allowPrivate,
   domain: PLATFORM,
@@ -162,7 +164,15 @@ function pageConfig(): PageConfig {
     allowPrivate: settings.allowPrivate,
     gateway: `http://${authority}/mesh`,
     ...(kept === undefined ? {} : { capsule: kept.capsule }),
+    ...pageAdmission(),
   };
+}
+
+/** How the page is admitted, where somebody certifies the keys of pages. */
+function pageAdmission(): Pick<PageConfig, "admission"> {
+  const { dns, certify } = settings;
+  if (dns?.dnsOverHttps === undefined || certify === undefined) return {};
+  return { admission: { domain: dns.domain, dnsOverHttps: dns.dnsOverHttps, certify } };
 }
 
 async function untilInputEnds(): Promise<void> {

@@ -52,6 +52,15 @@ describe("the settings of the Deno node", () => {
     assert.throws(() => read({ TICKET_KEY_FILE: "bad.seed" }), /TICKET_KEY_FILE: expected a file of 64/);
   });
 
+  it("name the domain of a closed network and whom to ask for its certificates", () => {
+    assert.equal(read({}).dns, undefined);
+    assert.deepEqual(read({ DNS: "ring.example" }).dns, { domain: "ring.example" });
+    const dnsOverHttps = "https://dns.example/dns-query";
+    const { dns } = read({ DNS: "ring.example", DNS_OVER_HTTPS: dnsOverHttps });
+    assert.deepEqual(dns, { domain: "ring.example", dnsOverHttps });
+    assert.throws(() => read({ DNS_OVER_HTTPS: dnsOverHttps }), /DNS_OVER_HTTPS: expected DNS beside it/);
+  });
+
   it("that are wrong are named", () => {
     assert.throws(() => read({ PORT: "none" }), /PORT: expected 1 to 65535/);
     assert.throws(() => read({ PORT: "70000" }), /PORT/);

@@ -27,6 +27,10 @@ export type Settings = {
   /** Folder of the built page. */
   page: string;
   allowPrivate: boolean;
+  /** Where the certificates of a closed network are: its domain, and a resolver over HTTPS in place of the system's name servers. */
+  dns: { domain: string; dnsOverHttps?: string } | undefined;
+  /** URL of whoever certifies the pages of a closed network. */
+  certify: string | undefined;
   /** Whether to end when standard input does: whoever started this node is gone then. */
   endsWithInput: boolean;
 };
@@ -65,8 +69,17 @@ export function readSettings(
     audit: auditOf(variable("AUDIT"), seedFile === undefined ? undefined : readText(seedFile).trim()),
     page: text("PAGE", new URL("../../browser/dist", import.meta.url).pathname),
     allowPrivate: variable("ALLOW_PRIVATE") === "1",
+    dns: dnsOf(variable("DNS"), variable("DNS_OVER_HTTPS")),
+    certify: variable("CERTIFY"),
     endsWithInput: variable("END_WITH_INPUT") === "1",
   };
+}
+
+function dnsOf(domain: string | undefined, dnsOverHttps: string | undefined): Settings["dns"] {
+  if (domain === undefined && dnsOverHttps !== undefined)
+    throw new TypeError("DNS_OVER_HTTPS: expected DNS beside it, the domain of a closed network");
+  if (domain === undefined) return undefined;
+  return dnsOverHttps === undefined ? { domain } : { domain, dnsOverHttps };
 }
 
 function ticketKeyOf(text: string): Uint8Array {
