@@ -81,10 +81,12 @@ async function asOwner<T>(
   work: (mesh: Mesh, capsule: Capsule) => Promise<T>,
 ): Promise<T> {
   const { owner } = cluster;
+  const leaf = await cluster.closed?.leaf("audit-owner");
   const mesh = await joinMesh({
     network: cluster.plan.network,
     bootstrap: cluster.bootstrapOf("wasmtime", "ws"),
     storage: memory(),
+    ...leaf,
     owner: owner === undefined ? undefined : { audit: owner },
     allowPrivate: true,
     domain: "owner",

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { build as bundle } from "esbuild";
 import { buildPage } from "selfsame-browser/build";
 
+import type { AdmissionName } from "./admission.ts";
 import { DATA, ROOT } from "./folders.ts";
 import type { Built } from "./programs.ts";
 
@@ -14,11 +15,11 @@ export type Say = (what: string) => void;
 const SUFFIX = process.platform === "win32" ? ".exe" : "";
 
 /** Builds what is missing or out of date. */
-export async function buildAll(say: Say): Promise<Built> {
+export async function buildAll(say: Say, admission: AdmissionName = "open"): Promise<Built> {
   const host = await buildHost(say);
   say("the Worker, the Deno app and the page");
   const page = await buildPage();
-  const worker = await buildWorker();
+  const worker = await buildWorker(admission);
   return { ...host, worker, page, deno: createRequire(import.meta.url).resolve(`deno/deno${SUFFIX}`) };
 }
 
@@ -41,9 +42,10 @@ export async function buildHost(say: Say): Promise<Pick<Built, "selfsame" | "app
 }
 
 /** The Worker of `workers/cloudflare`, built. */
-async function buildWorker(): Promise<string> {
-  const outdir = join(DATA, "worker");
-  await bundleWorker(join(ROOT, "workers/cloudflare/src/index.ts"), outdir);
+async function buildWorker(admission: AdmissionName): Promise<string> {
+  const entry = admission === "dns" ? "closed" : "index";
+  const outdir = join(DATA, "worker", entry);
+  await bundleWorker(join(ROOT, `workers/cloudflare/src/${entry}.ts`), outdir);
   return outdir;
 }
 

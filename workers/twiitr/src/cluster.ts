@@ -3,8 +3,9 @@ import { join } from "node:path";
 import type { Overview } from "selfsame-apps/audit";
 
 import { Child } from "./child.ts";
+import type { ClosedNetwork } from "./closed.ts";
 import { type AuditPlan, PLATFORMS, type Plan, type Platform, savePlan } from "./plan.ts";
-import { type Built, programOf } from "./programs.ts";
+import { type Built, programOf, type Start } from "./programs.ts";
 import { ticketKeyFile } from "./secret.ts";
 import type { NodeStatus } from "./status.ts";
 
@@ -35,13 +36,22 @@ export class Cluster {
   readonly folder: string;
   readonly #children: Map<Platform, Child> = new Map();
   readonly #onEnded: (ended: Ended) => void;
+  /** The network, if it is closed. */
+  readonly closed: ClosedNetwork | undefined;
   #deployment: Deployment | undefined;
 
-  constructor(plan: Plan, built: Built, folder: string, onEnded: (ended: Ended) => void) {
+  constructor(
+    plan: Plan,
+    built: Built,
+    folder: string,
+    onEnded: (ended: Ended) => void,
+    closed?: ClosedNetwork,
+  ) {
     this.plan = plan;
     this.#built = built;
     this.folder = folder;
     this.#onEnded = onEnded;
+    this.closed = closed;
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
@@ -99,8 +109,22 @@ export class Cluster {
 
   /** Starts a node, which joins through those of the others that run; resolves when it can be reached. */
   async start(platform: Platform): Promise<void> {
+    const child = Child.start(programOf(platform, this.startOf(platform)));
+    this.#children.set(platform, child);
+    const ended = (): void => {
+      if (this.#children.get(platform) !== child) return;
+      this.#children.delete(platform);
+      this.#onEnded({ platform });
+    };
+    child.ended.then(ended, ended);
+    await child.ready;
+    this.#remember(platform, String(child.said("id")));
+  }
+
+  /** How a node is started now. */
+  startOf(platform: Platform): Start {
     const others = PLATFORMS.filter((other) => other !== platform && this.isRunning(other));
-    const program = programOf(platform, {
+    return {
       built: this.#built,
       plan: this.plan,
       // A Durable Object dials by HTTP only: an outgoing WebSocket would keep it awake.
@@ -111,17 +135,9 @@ export class Cluster {
       grants: this.#deployment?.grants[platform] ?? {},
       ticketKey: ticketKeyFile(this.folder),
       audit: this.#deployment?.audit,
-    });
-    const child = Child.start(program);
-    this.#children.set(platform, child);
-    const ended = (): void => {
-      if (this.#children.get(platform) !== child) return;
-      this.#children.delete(platform);
-      this.#onEnded({ platform });
+      zone: this.closed?.zone,
+      certify: this.closed?.pages?.url,
     };
-    child.ended.then(ended, ended);
-    await child.ready;
-    this.#remember(platform, String(child.said("id")));
   }
 
   /** Ends a node as a crash would. */
@@ -134,9 +150,10 @@ export class Cluster {
     await this.#forget(platform)?.stop();
   }
 
-  /** Asks all nodes to end. */
+  /** Asks all nodes to end, and then the name server of a closed network. */
   async stopAll(): Promise<void> {
     await Promise.all(PLATFORMS.map((platform) => this.stop(platform)));
+    this.closed?.close();
   }
 
   /** Stops the clock of a node, or lets it go on. */

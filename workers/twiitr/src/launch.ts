@@ -1,3 +1,4 @@
+import type { ClosedNetwork } from "./closed.ts";
 import type { Cluster, Verified } from "./cluster.ts";
 import { loginStatus } from "./login.ts";
 import { makeDeployment } from "./owner.ts";
@@ -18,6 +19,10 @@ export async function startRing(
 ): Promise<Verified[]> {
   // The package that this is built on may have been built only now.
   const { grantAudit, loadAudit, verifyAudit } = await import("./audit.ts");
+  if (cluster.closed !== undefined) {
+    say(`certifying the nodes of the closed network ${cluster.plan.network}`);
+    await certifyNodes(cluster, cluster.closed);
+  }
   const strangers = PLATFORMS.filter((platform) => cluster.plan.ids[platform] === undefined);
   if (strangers.length > 0) {
     say(`making identities for ${strangers.join(", ")}`);
@@ -48,6 +53,16 @@ export async function startRing(
     `the audit log was written and verified by ${verified.map(({ verifiedBy }) => verifiedBy).join(" and ")}`,
   );
   return verified;
+}
+
+/** Has each node find its certificate in the DNS, and the pages that Deno serves get theirs. */
+async function certifyNodes(cluster: Cluster, closed: ClosedNetwork): Promise<void> {
+  const { keyOf } = await import("./node-keys.ts");
+  await closed.admitPages(cluster.urlOf("deno"));
+  for (const platform of PLATFORMS) {
+    const key = await keyOf(platform, cluster.startOf(platform));
+    await closed.certify(key, new URL(cluster.urlOf(platform)).host);
+  }
 }
 
 async function untilAnswered(cluster: Cluster): Promise<void> {

@@ -45,7 +45,7 @@ const WANTED_PORTS: Record<Platform, number> = { workerd: 8787, deno: 8788, wasm
 export async function loadPlan(file: string, network: string): Promise<Plan> {
   const kept = existsSync(file) ? readPlan(file) : undefined;
   const ports = await choosePorts(kept?.ports ?? WANTED_PORTS);
-  const plan = { network, ports, ids: kept?.ids ?? {} };
+  const plan = { network, ports, ids: kept === undefined ? {} : idsThatStay(kept, network, ports) };
   savePlan(file, plan);
   return plan;
 }
@@ -55,6 +55,13 @@ export function savePlan(file: string, plan: Plan): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   writeFileSync(`${file}.new`, `${JSON.stringify(plan, undefined, 2)}\n`);
   renameSync(`${file}.new`, file);
+}
+
+/** The ids that nodes still have: in a closed network they follow from the addresses. */
+function idsThatStay(kept: Plan, network: string, ports: Plan["ports"]): Plan["ids"] {
+  if (!network.includes("@")) return kept.ids;
+  const stay = PLATFORMS.filter((platform) => kept.ports[platform] === ports[platform]);
+  return Object.fromEntries(stay.flatMap((platform) => [[platform, kept.ids[platform]]]));
 }
 
 async function choosePorts(wanted: Record<Platform, number>): Promise<Record<Platform, number>> {

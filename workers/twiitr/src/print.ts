@@ -33,6 +33,7 @@ export function printRing(cluster: Cluster, verified: readonly Verified[]): void
     style("1", `The ring ${cluster.plan.network}, clockwise:`),
     ...lines,
     "",
+    ...admissionLines(cluster),
     style("1", "Sign in: the handler answers on workerd and asks check, wherever it is"),
     `${curl("correct horse battery staple")}     # 200`,
     `${curl("wrong")}                            # 401`,
@@ -45,8 +46,11 @@ export function printRing(cluster: Cluster, verified: readonly Verified[]): void
     `  ${verified.map(describe).join("; ")}`,
     `  curl ${cluster.urlOf("deno")}/mesh/audit/                      # what the runtime that answers has verified`,
     "",
-    `${style("1", "The live page:")} ${cluster.urlOf("deno")}/#reader=${cluster.audit?.reader ?? ""}`,
+    `${style("1", "The live page:")} ${pageUrl(cluster)}`,
     "  the key in this link opens what the log's records hold; without it the page verifies them and shows their graph",
+    ...(cluster.closed
+      ? ["  the invitation in it has the key of your browser certified; without it the page is not admitted"]
+      : []),
     `${style("1", "The form:")}      ${login}`,
     `${style("1", "Telemetry:")}     curl ${cluster.urlOf("deno")}/mesh/observability/   # requests; their paths: /traces`,
     "",
@@ -56,6 +60,23 @@ export function printRing(cluster: Cluster, verified: readonly Verified[]): void
     "",
   ];
   process.stdout.write(text.join("\n"));
+}
+
+/** The link to the page, with the secrets that it needs: browsers send them to nobody. */
+export function pageUrl(cluster: Cluster): string {
+  const invitation = cluster.closed?.pages?.invitation;
+  const secrets = { reader: cluster.audit?.reader ?? "", ...(invitation ? { invitation } : {}) };
+  return `${cluster.urlOf("deno")}/#${new URLSearchParams(secrets)}`;
+}
+
+/** What is to be known of a closed network. */
+function admissionLines({ closed }: Cluster): string[] {
+  if (closed === undefined) return [];
+  return [
+    style("1", "The network is closed: each node finds its certificate in the DNS"),
+    `  zone ${closed.zone.domain}, served here at ${closed.zone.dnsOverHttps}; the authority: ${closed.authorityFile}`,
+    "",
+  ];
 }
 
 function describe({ verifiedBy, verified, heads, merges }: Verified): string {

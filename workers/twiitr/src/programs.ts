@@ -2,6 +2,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 
 import type { Program } from "./child.ts";
+import type { Zone } from "./closed.ts";
 import { ROOT } from "./folders.ts";
 import { type AuditPlan, type Plan, type Platform, SERVICES } from "./plan.ts";
 import { secretFile } from "./secret.ts";
@@ -32,6 +33,10 @@ export type Start = {
   ticketKey: string;
   /** The audit log that the node holds, once there is one. */
   audit: AuditPlan | undefined;
+  /** Where the certificates of a closed network are. */
+  zone: Zone | undefined;
+  /** URL of whoever certifies the pages that the node serves. */
+  certify: string | undefined;
 };
 
 /** Names of the main job that have an owner. */
@@ -60,7 +65,7 @@ export function programOf(platform: Platform, start: Start): Program {
 type Command = { command: string; args: string[]; env: Record<string, string> };
 
 const PROGRAMS: Record<Platform, (start: Start) => Command> = {
-  wasmtime: ({ built, plan, bootstrap, data, owner, grants, ticketKey, audit }) => ({
+  wasmtime: ({ built, plan, bootstrap, data, owner, grants, ticketKey, audit, zone }) => ({
     command: built.appauth,
     args: [
       ...["--network", plan.network, "--listen", `ws://127.0.0.1:${plan.ports.wasmtime}`, "--data", data],
@@ -72,6 +77,7 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...bootstrap.flatMap((address) => ["--join", address]),
       ...["--users", join(ROOT, "workers/apps/appauth/users.json"), "--allow-private", "--end-with-input"],
       ...["--rpc", "127.0.0.1:0", "--rpc-http", "127.0.0.1:0", "--ticket-key", ticketKey],
+      ...(zone ? ["--dns", zone.domain, "--dns-over-https", zone.dnsOverHttps] : []),
       ...(owner ? ["--owner", owner] : []),
       ...Object.entries(grants).flatMap(([, grant]) => ["--grant", grant]),
       ...(audit ? ["--audit", audit.metadata, "--audit-seed", seedFile(data, audit.writers.wasmtime)] : []),
@@ -98,7 +104,8 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
       ...(start.audit ? { AUDIT_SEED_FILE: seedFile(data, start.audit.writers.deno) } : {}),
       TICKET_KEY_FILE: start.ticketKey,
       PORT: String(start.plan.ports.deno),
-      DATA: join(data, "node.sqlite"),
+      DATA: denoStore(data),
+      ...(start.certify ? { CERTIFY: start.certify } : {}),
       PAGE: built.page,
       VERSIONS,
       END_WITH_INPUT: "1",
@@ -115,6 +122,11 @@ const PROGRAMS: Record<Platform, (start: Start) => Command> = {
   },
 };
 
+/** The store of the node on Deno, which also keeps its identity. */
+export function denoStore(data: string): string {
+  return join(data, "node.sqlite");
+}
+
 function seedFile(data: string, seed: string): string {
   return secretFile(join(data, "audit.seed"), `${seed}\n`);
 }
@@ -125,6 +137,7 @@ function settings({
   owner,
   grants,
   audit,
+  zone,
 }: Omit<Start, "built" | "data">): Record<string, string> {
   const pairs = Object.entries(grants).map(([name, grant]) => `${name}=${grant}`);
   return {
@@ -136,6 +149,7 @@ function settings({
     GATEWAY: "*",
     ALLOW_PRIVATE: "1",
     ...(audit ? { AUDIT: audit.metadata } : {}),
+    ...(zone ? { DNS: zone.domain, DNS_OVER_HTTPS: zone.dnsOverHttps } : {}),
   };
 }
 

@@ -2,7 +2,9 @@
  * Runs the Worker and its Durable Object in a local workerd, as a program of its own. It prints its id and address as
  * one line of JSON when it can be reached, and ends with its standard input.
  *
- *     node workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-FILE
+ *     node workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-FILE [key]
+ *
+ * With `key` it prints the public key of the node in place of that, which then joins no ring.
  *
  * The bindings are a file of JSON, as there are secrets among them, which no argument may hold.
  */
@@ -12,9 +14,9 @@ import { Miniflare } from "miniflare";
 
 import { localWorker } from "./local-worker.ts";
 
-const [bundle, data, port, bindings] = process.argv.slice(2);
+const [bundle, data, port, bindings, wanted] = process.argv.slice(2);
 if (!bundle || !data || !port || !bindings) {
-  process.stderr.write("usage: workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-FILE\n");
+  process.stderr.write("usage: workerd.ts BUNDLE-FOLDER DATA-FOLDER PORT BINDINGS-FILE [key]\n");
   process.exit(2);
 }
 
@@ -41,14 +43,26 @@ const miniflare = new Miniflare(
 
 const url = await miniflare.ready;
 const address = url.href.replace(/\/$/, "");
-// The Durable Object starts with the first request, and joins the ring.
-const response = await fetch(`${address}/status`);
-if (!response.ok) throw new Error(`the Worker answers ${response.status}: ${await response.text()}`);
-const { id } = (await response.json()) as { id: string };
-process.stdout.write(`${JSON.stringify({ id, url: address })}\n`);
+if (wanted === "key") {
+  tell({ key: await (await ask("key")).text() });
+} else {
+  // The Durable Object starts with the first request, and joins the ring.
+  const { id } = (await (await ask("status")).json()) as { id: string };
+  tell({ id, url: address });
+}
 
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => stop().catch(console.error));
 process.stdin.on("end", () => stop().catch(console.error)).resume();
+
+async function ask(path: string): Promise<Response> {
+  const response = await fetch(`${address}/${path}`);
+  if (!response.ok) throw new Error(`the Worker answers ${response.status}: ${await response.text()}`);
+  return response;
+}
+
+function tell(message: Readonly<Record<string, string>>): void {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
+}
 
 let isStopping = false;
 
