@@ -12,6 +12,7 @@ const TESTS = [
   "websocket",
   "five",
   "closed",
+  "admission-dns",
   "page",
   "capsules",
   "stores",

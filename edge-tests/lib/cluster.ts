@@ -1,7 +1,9 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { AdmissionName } from "selfsame-twiitr/admission";
 import { buildAll } from "selfsame-twiitr/build";
-import { Cluster, type Ended, PLAN_FILE } from "selfsame-twiitr/cluster";
+import { ClosedNetwork } from "selfsame-twiitr/closed";
+import { Cluster, PLAN_FILE } from "selfsame-twiitr/cluster";
 import { startRing } from "selfsame-twiitr/launch";
 import { loadPlan } from "selfsame-twiitr/plan";
 import type { Built } from "selfsame-twiitr/programs";
@@ -15,16 +17,26 @@ export const PASSWORD = "correct horse battery staple";
 /** A running cluster of a test; `stop` ends all of it. */
 export type TestCluster = { cluster: Cluster; built: Built; stop: () => Promise<void> };
 
+/** How a cluster is started. */
+export type ClusterOptions = {
+  /** How the network admits its nodes; it is open unless told. */
+  admission?: AdmissionName;
+  /** Whether nodes go on with what they have in the folder. */
+  keep?: boolean;
+};
+
 /** Starts the main job's three nodes with new identities, in a folder that keeps their logs. */
 export async function startCluster(
   name: string,
-  onEnded: (ended: Ended) => void = () => undefined,
+  { admission = "open", keep = false }: ClusterOptions = {},
 ): Promise<TestCluster> {
   const folder = join(DATA, name);
-  rmSync(folder, { recursive: true, force: true });
+  if (!keep) rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
-  const built = await buildAll(() => undefined);
-  const cluster = new Cluster(await loadPlan(join(folder, PLAN_FILE), name), built, folder, onEnded);
+  const built = await buildAll(() => undefined, admission);
+  const closed = admission === "dns" ? await ClosedNetwork.open(built.selfsame, folder, name) : undefined;
+  const plan = await loadPlan(join(folder, PLAN_FILE), closed?.network ?? name);
+  const cluster = new Cluster(plan, built, folder, () => undefined, closed);
   try {
     await startRing(cluster, built, () => undefined);
   } catch (error) {
