@@ -19,7 +19,7 @@ test("an unknown name is answered with the names, in one line and exit code 2", 
   assert.equal(stdout, "");
   assert.equal(
     stderr,
-    "no experiment cors; the names are: core, handshake, channel, themis-t2, themis-t3, themis-t4, themis-t5, dcs-d1, dcs-d2, dcs-d3, dcs-d4, dcs-node, r2p2-r1, r2p2-r2, r2p2-r3, r2p2-first, r2p2-rate, r2p2-tail\n",
+    "no experiment cors; the names are: core, handshake, channel, themis-t2, themis-t3, themis-t4, themis-t5, dcs-d1, dcs-d2, dcs-d3, dcs-d4, dcs-node, r2p2-r1, r2p2-r2, r2p2-r3, r2p2-first, r2p2-rate, r2p2-tail, chord-c1, chord-c2, chord-c3\n",
   );
 });
 

@@ -117,20 +117,12 @@ impl Config {
         out
     }
 
-    /// Reads what `create` was given.
-    ///
-    /// # Errors
-    /// [`Malformed`] when the bytes are no configuration of this version.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes);
-        decoder.array_of(ITEMS)?;
-        if decoder.uint()? != VERSION {
-            return Err(Malformed);
-        }
-        // Empty first and filled then: what ends the reading early has one value to drop, not each its own.
-        let mut config = Self {
-            seed: decoder.fixed()?,
-            entropy: decoder.fixed()?,
+    /// A configuration that says nothing yet.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            seed: [0; 32],
+            entropy: [0; 32],
             known_key: Vec::new(),
             network: String::new(),
             role: Role::Leaf,
@@ -146,30 +138,58 @@ impl Config {
             certificate: Vec::new(),
             take_over: false,
             confirms: false,
-        };
-        config.known_key.extend_from_slice(decoder.bytes(MAX_KNOWN_KEY)?);
-        config.network.push_str(decoder.text(MAX_URL)?);
-        if decoder.uint_max(1)? == 1 {
-            config.role = Role::Member;
         }
-        for list in [&mut config.addresses, &mut config.bootstraps, &mut config.dials] {
+    }
+
+    /// Reads what `create` was given.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut config = Self::empty();
+        config.read(bytes)?;
+        Ok(config)
+    }
+
+    /// Reads what `create` was given into an empty configuration. Where that stands its secrets can be wiped: a move would leave a copy
+    /// of them behind.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the bytes are no configuration of this version.
+    pub fn read(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        let mut decoder = Decoder::new(bytes);
+        decoder.array_of(ITEMS)?;
+        if decoder.uint()? != VERSION {
+            return Err(Malformed);
+        }
+        for secret in [&mut self.seed, &mut self.entropy] {
+            let given = decoder.bytes(secret.len())?;
+            if given.len() != secret.len() {
+                return Err(Malformed);
+            }
+            secret.copy_from_slice(given);
+        }
+        self.known_key.extend_from_slice(decoder.bytes(MAX_KNOWN_KEY)?);
+        self.network.push_str(decoder.text(MAX_URL)?);
+        if decoder.uint_max(1)? == 1 {
+            self.role = Role::Member;
+        }
+        for list in [&mut self.addresses, &mut self.bootstraps, &mut self.dials] {
             decode_list(&mut decoder, list)?;
         }
-        config.allow_private = decoder.bool()?;
-        config.trust_on_first_use = decoder.bool()?;
-        config.idle_ms = decoder.uint()?;
-        config.domain.push_str(decoder.text(MAX_URL)?);
+        self.allow_private = decoder.bool()?;
+        self.trust_on_first_use = decoder.bool()?;
+        self.idle_ms = decoder.uint()?;
+        self.domain.push_str(decoder.text(MAX_URL)?);
         if decoder.uint_max(1)? == 1 {
-            config.admission = Admission::Dns;
+            self.admission = Admission::Dns;
         }
-        config.authority.extend_from_slice(decoder.bytes(MAX_AUTHORITY)?);
-        config
-            .certificate
+        self.authority.extend_from_slice(decoder.bytes(MAX_AUTHORITY)?);
+        self.certificate
             .extend_from_slice(decoder.bytes(MAX_CERTIFICATE)?);
-        config.confirms = decoder.bool()?;
-        config.take_over = decoder.bool()?;
-        decoder.finish()?;
-        Ok(config)
+        self.confirms = decoder.bool()?;
+        self.take_over = decoder.bool()?;
+        decoder.finish()
     }
 }
 

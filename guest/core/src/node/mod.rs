@@ -122,7 +122,9 @@ impl Node {
     /// # Errors
     /// [`Code::BadConfig`] and the more telling codes of what is wrong with it.
     pub fn new(config: &[u8], parameters: &'static Parameters) -> Result<Self, Code> {
-        let mut config = Config::decode(config).map_err(|_| Code::BadConfig)?;
+        let encoded = config;
+        let mut config = Config::empty();
+        config.read(encoded).map_err(|_| Code::BadConfig)?;
         if config.network.is_empty() || config.network.len() > crate::identity::MAX_NETWORK_NAME {
             return Err(Code::BadConfig);
         }
