@@ -262,6 +262,9 @@ def channel_name(kind):
         "PING",
         "PONG",
         "CLOSE",
+        "ROUTE",
+        "MESSAGE",
+        "ANSWER",
     )
     return names[kind - 1]
 

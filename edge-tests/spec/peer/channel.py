@@ -12,10 +12,12 @@ PACKETS_PER_KEY = 1 << 20
 KEY_LIFETIME_S = 3600
 PREVIOUS_KEY_S = 30
 MAX_DATA = 16_384
+MAX_MESSAGE = 16_384
 STREAM_WINDOW = 262_144
 ANNOUNCE_STEP = 65_536
 
 REQUEST, RESPONSE, OPEN, DATA, END, RESET, CREDIT, RELAY, PING, PONG, CLOSE = range(1, 12)
+ROUTE, MESSAGE, ANSWER = range(12, 15)
 
 
 class Session:
@@ -119,6 +121,15 @@ def _read_frame(reader):
         return kind, reader.uint(8)
     if kind == CLOSE:
         return kind, _read_class(reader)
+    if kind == ROUTE:
+        return kind, reader.take(32), reader.take(32), reader.uint(1), reader.bytes()
+    if kind == MESSAGE:
+        return kind, reader.uint(8), reader.uint(8), reader.take(32), _read_body(reader)
+    if kind == ANSWER:
+        number, class_ = reader.uint(8), reader.uint(1)
+        if class_ != 0 and class_ not in CLASSES:
+            raise Malformed("a class")
+        return kind, number, class_, _read_body(reader)
     raise Malformed("a frame of another kind")
 
 
@@ -137,6 +148,13 @@ def _read_open(reader):
     if len(head) > MAX_DATA:
         raise Malformed("a head")
     return stream, owner, name, head
+
+
+def _read_body(reader):
+    body = reader.bytes()
+    if len(body) > MAX_MESSAGE:
+        raise Malformed("a message")
+    return body
 
 
 def _read_class(reader):
@@ -166,6 +184,15 @@ def write_frame(kind, *fields):
         parts = fields[0] + field(fields[1])
     elif kind in (PING, PONG):
         parts = u(fields[0], 8)
+    elif kind == ROUTE:
+        to, sender, hops, frame = fields
+        parts = to + sender + u(hops, 1) + field(frame)
+    elif kind == MESSAGE:
+        number, settled, target, body = fields
+        parts = u(number, 8) + u(settled, 8) + target + field(body)
+    elif kind == ANSWER:
+        number, class_, body = fields
+        parts = u(number, 8) + u(class_, 1) + field(body)
     else:
         parts = u(fields[0], 1)
     return u(kind, 1) + parts
