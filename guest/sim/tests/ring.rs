@@ -1,8 +1,8 @@
 //! Rings form in a simulated network, and one seed always gives the same run.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use selfsame_codec::{Input, Role};
 use selfsame_core::Place;
