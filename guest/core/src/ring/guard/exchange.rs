@@ -87,10 +87,6 @@ impl Ring {
         let mut asked = before;
         asked.extend(after);
         asked.extend(self.witness_of_any_lease(cx, &asked));
-        // Word of a conviction goes round once, and can be lost.
-        if !asked.is_empty() {
-            self.ask_for_contradictions(asked[cx.random.below(asked.len())]);
-        }
         for peer in asked {
             self.ask_for_group(peer, false);
         }
