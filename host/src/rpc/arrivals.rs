@@ -1,11 +1,17 @@
 //! What tasks bring to the thread of an instance.
 
 use alloc::sync::Arc;
+use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::{self, ErrorKind};
 use std::sync::mpsc;
 
+use bytes::Bytes;
 use mio::{Events, Poll, Token, Waker};
+use selfsame_codec::rpc::Input;
+
+use super::endpoint::endpoint_of;
+use super::engine::Engine;
 
 const WOKEN: Token = Token(0);
 
@@ -55,6 +61,21 @@ impl<T> Arrivals<T> {
         match self.poll.poll(&mut self.events, longest) {
             Err(error) if error.kind() != ErrorKind::Interrupted => Err(error),
             Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// A datagram, and the endpoint that it is from.
+pub(super) type Datagram = (SocketAddr, Bytes);
+
+impl Arrivals<Datagram> {
+    /// Gives an instance the datagrams that have arrived.
+    pub(super) fn give(&self, engine: &mut Engine) {
+        while let Some((source, bytes)) = self.take() {
+            engine.give(&Input::Datagram {
+                source: endpoint_of(source),
+                bytes: &bytes,
+            });
         }
     }
 }

@@ -11,12 +11,10 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use mio::Waker;
-use selfsame_codec::rpc::Input;
 use tokio::time::{Instant, timeout};
 
-use super::arrivals::{ArrivalSender, Arrivals};
+use super::arrivals::{ArrivalSender, Arrivals, Datagram};
 use super::datagram::RequestHead;
-use super::endpoint::endpoint_of;
 use super::engine::Engine;
 use super::http_service::{DATAGRAM_TYPE, MAX_BODY_BYTES};
 use super::posts::Posts;
@@ -32,14 +30,11 @@ const DEFAULT_PAUSE: Duration = Duration::from_secs(1);
 /// Most digits of the seconds that a server may ask for.
 const MAX_PAUSE_DIGITS: usize = 4;
 
-/// A datagram that came back.
-type Arrival = (SocketAddr, Bytes);
-
 /// Carries the datagrams of a client over HTTP.
 pub(super) struct HttpWay {
     client: PostClient,
     posts: Arc<Posts>,
-    arrivals: Arrivals<Arrival>,
+    arrivals: Arrivals<Datagram>,
 }
 
 impl HttpWay {
@@ -58,12 +53,7 @@ impl Way for HttpWay {
     }
 
     fn receive(&mut self, engine: &mut Engine) -> io::Result<()> {
-        while let Some((source, bytes)) = self.arrivals.take() {
-            engine.give(&Input::Datagram {
-                source: endpoint_of(source),
-                bytes: &bytes,
-            });
-        }
+        self.arrivals.give(engine);
         Ok(())
     }
 
@@ -102,7 +92,7 @@ impl Drop for HttpWay {
 struct Exchange {
     client: PostClient,
     posts: Arc<Posts>,
-    arrivals: ArrivalSender<Arrival>,
+    arrivals: ArrivalSender<Datagram>,
     url: Uri,
     target: SocketAddr,
     head: RequestHead,

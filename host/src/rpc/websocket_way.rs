@@ -7,21 +7,18 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, OnceLock};
 
-use bytes::Bytes;
 use http::header::SEC_WEBSOCKET_PROTOCOL;
 use http::{HeaderValue, Uri};
 use mio::Waker;
-use selfsame_codec::rpc::Input;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::address::RpcAddress;
-use super::arrivals::{ArrivalSender, Arrivals};
+use super::arrivals::{ArrivalSender, Arrivals, Datagram};
 use super::calling::ClientOrder;
 use super::datagram::RequestHead;
 use super::dialled_socket::DialledSocket;
-use super::endpoint::endpoint_of;
 use super::engine::Engine;
 use super::frame_parts::FrameParts;
 use super::pauses::Pauses;
@@ -42,9 +39,6 @@ const MAX_SOCKETS: usize = 1024;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time for the opening handshake on a connection.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// A datagram of a server.
-type Arrival = (SocketAddr, Bytes);
 
 /// What the calls of a client over WebSocket share: its thread, its tasks and its callers use it.
 pub(super) struct Sockets {
@@ -154,7 +148,7 @@ impl UrlCalls for Sockets {
 pub(super) struct WebSocketWay {
     connector: Connector,
     sockets: Arc<Sockets>,
-    arrivals: Arrivals<Arrival>,
+    arrivals: Arrivals<Datagram>,
 }
 
 impl WebSocketWay {
@@ -173,12 +167,7 @@ impl Way for WebSocketWay {
     }
 
     fn receive(&mut self, engine: &mut Engine) -> io::Result<()> {
-        while let Some((source, bytes)) = self.arrivals.take() {
-            engine.give(&Input::Datagram {
-                source: endpoint_of(source),
-                bytes: &bytes,
-            });
-        }
+        self.arrivals.give(engine);
         Ok(())
     }
 
@@ -219,7 +208,7 @@ impl Drop for WebSocketWay {
 struct Dialling {
     connector: Connector,
     sockets: Arc<Sockets>,
-    arrivals: ArrivalSender<Arrival>,
+    arrivals: ArrivalSender<Datagram>,
     url: Uri,
     target: SocketAddr,
     socket: Arc<DialledSocket>,

@@ -17,12 +17,13 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use selfsame_host::rpc::{RpcAddress, RpcClient, RpcHttpService, RpcOptions, RpcRequest, RpcServer};
-use selfsame_host::{BoxError, Code, Node, Seed};
+use selfsame_host::{BoxError, Code, Node};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tower_service::Service as _;
 
 use crate::common::nodes::ring;
+use crate::common::sockets::{echo, server};
 use crate::common::tickets::{PublicOnly, TicketsFirst};
 use crate::common::within;
 
@@ -30,27 +31,6 @@ const DATAGRAM: &str = "application/octet-stream";
 /// Longest body that holds a datagram.
 const MAX_BODY: usize = (16 << 20) - (64 << 10) + 1024;
 const CONTROL: u8 = 0b1_0000;
-
-/// A server of `check` whose calls over HTTP a handler answers, and what takes them.
-fn server<F>(handler: impl Fn(RpcRequest) -> F + Send + Sync + 'static) -> (RpcServer, RpcHttpService)
-where
-    F: Future<Output = Vec<u8>> + Send + 'static,
-{
-    let server = RpcServer::builder("test", "check", Seed::from_bytes([7; 32]))
-        .idempotent()
-        .http()
-        .start(SocketAddr::from(([127, 0, 0, 1], 0)), move |request| {
-            let answer = handler(request);
-            async move { Ok(answer.await) }
-        })
-        .expect("a server");
-    let http = server.http().expect("calls over HTTP");
-    (server, http)
-}
-
-fn echo() -> (RpcServer, RpcHttpService) {
-    server(async |request| request.payload)
-}
 
 /// Answers POSTs on a free port of this machine; its URL.
 async fn web<F>(answer: impl Fn(Bytes) -> F + Clone + Send + Sync + 'static) -> RpcAddress

@@ -39,8 +39,10 @@ const ACKNOWLEDGEMENT: u8 = 1;
 pub(crate) const BIND: u8 = 3;
 const CONTROL: u8 = 0b1_0000;
 
-/// A server of `check` whose calls a handler answers, and what takes sockets.
-fn server<F>(handler: impl Fn(RpcRequest) -> F + Send + Sync + 'static) -> (RpcServer, RpcHttpService)
+/// A server of `check` whose calls a handler answers, and what takes POSTs and sockets.
+pub(crate) fn server<F>(
+    handler: impl Fn(RpcRequest) -> F + Send + Sync + 'static,
+) -> (RpcServer, RpcHttpService)
 where
     F: Future<Output = Vec<u8>> + Send + 'static,
 {
@@ -52,7 +54,7 @@ where
             async move { Ok(answer.await) }
         })
         .expect("a server");
-    let http = server.http().expect("calls over WebSocket");
+    let http = server.http().expect("calls over HTTP and WebSocket");
     (server, http)
 }
 
